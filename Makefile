@@ -1,0 +1,63 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+# Needs Python ≥ 3.11 and make; no root.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FOLDER ?= smss
+# One worker per core: the tests start processes of their own.
+TEST_WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+SLOW := interop or netns or browser or model
+
+.PHONY: run test check format bench soak fuzz clean
+
+run: $(VENV)/run
+	$(BIN)/enginehost run $(FOLDER)
+
+test: $(VENV)/test
+	$(PYTEST) -m "not ($(SLOW))" $(ARGS)
+
+check: $(VENV)/check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/check
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/bench
+	$(BIN)/python bench/all.py
+
+soak: $(VENV)/test
+	ENGINEHOST_SOAK_SECONDS=$${ENGINEHOST_SOAK_SECONDS:-600} $(BIN)/python -m pytest -n 0 tests/soak -m soak --timeout 0
+
+fuzz: $(VENV)/test
+	ENGINEHOST_HYPOTHESIS=fuzz $(PYTEST) -m "not ($(SLOW))" -k "property or any_ or crash" --timeout 0
+
+clean:
+	rm -rf $(VENV) dist build
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "enginehost needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/run: pyproject.toml $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/test: pyproject.toml $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --group test
+	touch $@
+
+$(VENV)/check: pyproject.toml $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --group test --group check
+	touch $@
+
+$(VENV)/bench: pyproject.toml $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --group test --group bench
+	touch $@

@@ -1,0 +1,22 @@
+"""Runs every benchmark, one after the other.
+
+Usage::
+
+    [BENCH_PEERS=folder-of-virtual-environments] python bench/all.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = ("host_call", "http_call", "load_files", "specs", "cli_start")
+
+if __name__ == "__main__":
+    failed = [
+        name
+        for name in BENCHMARKS
+        if subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")], check=False).returncode
+    ]
+    sys.exit(f"could not run: {', '.join(failed)}" if failed else 0)

@@ -1,0 +1,108 @@
+"""``ENGINE_CLASS = package.module:Class``: an engine class that no plugin registers, in a worker process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function, Run, RunMode
+from enginehost_engines.dotted import find_dotted
+from enginehost_engines.worker.client import WorkerClient
+from enginehost_engines.worker.engine_target import context_to_json, function_from_json
+from enginehost_engines.worker.process import WorkerSpec
+
+_numbers = itertools.count(1)
+
+
+class ClassEngine(AbstractFunctionEngine):
+    """Stands in the host for an engine that lives in a process of its own.
+
+    The process starts when the engine opens and is started anew at the next call where it has died.
+    """
+
+    requires_signature: ClassVar[bool] = False
+    accepts_any_key: ClassVar[bool] = True
+
+    def __init__(self, context: EngineContext, config: Any = None) -> None:
+        super().__init__(context, config)
+        self._class = find_dotted(context.properties["ENGINE_CLASS"], context.folder, "ENGINE_CLASS")
+        order = {
+            "kind": "engine",
+            "class": self._class.path,
+            "folders": [str(context.folder.resolve())],
+            "level": "INFO",
+            "context": context_to_json(context),
+        }
+        spec = WorkerSpec.of(order, concurrent=True, pinned=True, version=(next(_numbers),))
+        self._client = WorkerClient(spec, context.log)
+        self._functions: tuple[Function, ...] = ()
+        self._watched: tuple[Path, ...] = (self._class.file,) if self._class.file else ()
+
+    def watched(self) -> Sequence[Path]:
+        """The class's module, where it lies beside the smss file, and what the engine watches."""
+        return self._watched
+
+    async def open(self) -> None:
+        """Start the process and open the engine in it."""
+        self._client.group.on_info = self._told
+        await self._client.describe()
+
+    async def close(self) -> None:
+        """Close the engine and end its process."""
+        await self._client.close()
+
+    def functions(self) -> Iterable[Function]:
+        """What the engine declares; before it is open, what its file does."""
+        if self._functions or self.context.signature is None:
+            return self._functions
+        return (self.context.function(_call_in(self._client, self.context.signature.name), RunMode.ASYNC),)
+
+    def execute(self, parameters: dict[str, Any]) -> Any:
+        """Not the way in: :meth:`functions` has it."""
+        raise NotImplementedError("call the functions that functions() gives")
+
+    def _told(self, info: Mapping[str, Any]) -> None:
+        was_open = bool(self._functions)
+        self._functions = tuple(self._function(body) for body in info["functions"])
+        own = (self._class.file,) if self._class.file else ()
+        self._watched = tuple(dict.fromkeys((*own, *info["watched"])))
+        if was_open:
+            self.context.changed()
+
+    def _function(self, body: Mapping[str, Any]) -> Function:
+        name = body["signature"]["name"]
+        if body["signature"]["streaming"]:
+            return function_from_json(body, _stream_in(self._client, name), RunMode.ASYNC_STREAM)
+        return function_from_json(body, _call_in(self._client, name), RunMode.ASYNC)
+
+
+def _call_in(client: WorkerClient, name: str) -> Run:
+    async def run(arguments: dict[str, Any], call: Call) -> Any:
+        return await client.call(name, arguments, _about(call))
+
+    return run
+
+
+def _stream_in(client: WorkerClient, name: str) -> Run:
+    def run(arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
+        return client.stream(name, arguments, _about(call))
+
+    return run
+
+
+def _about(call: Call) -> dict[str, Any]:
+    """What the engine may know of a call."""
+    caller = call.caller
+    return {
+        "caller": {
+            "subject": caller.subject,
+            "tenant": caller.tenant,
+            "scopes": sorted(caller.scopes),
+            "face": caller.face,
+            "authenticated": caller.authenticated,
+        },
+        "remaining": call.remaining,
+        "ids": [call.call_id, call.chain_id, f"{call.parent:016x}"],
+    }

@@ -1,0 +1,248 @@
+"""``ENGINE_CLASS = LocalPython``: one function of a Python script, run in a worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from enginehost.config import EngineConfig
+from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function, RunMode
+from enginehost.errors import ConfigError
+from enginehost_engines.python_source import PythonSource, read_source
+from enginehost_engines.worker.client import WorkerClient
+from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker.targets import find_function, init_commands, run_script
+
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+_SEMOSS_FOLDERS = ("", "app_root/version/assets", "py")
+"""Where in an engine's own folder SEMOSS keeps its scripts, in the order of search."""
+
+_numbers = itertools.count(1)
+
+
+class LocalPythonConfig(EngineConfig):
+    """The smss keys of LocalPython."""
+
+    python_script_path: str = Field(
+        default="", description="The script, relative to the smss file: `scripts/math_tools.py`."
+    )
+    python_file_name: str = Field(
+        default="",
+        description="The script as SEMOSS names it: in the folder `<alias>__<id>` beside the smss file, in"
+        " its `app_root/version/assets`, or in its `py`.",
+    )
+    python_function_name: str = Field(
+        default="", description="The function in the script, where it is not named like FUNCTION_NAME."
+    )
+    init_function_engine: str = Field(
+        default="", description="Python statements that run once after the script, `;` between them."
+    )
+    idle_timeout: float = Field(
+        default=30, description="Minutes without a call after which the process ends; 0 is never."
+    )
+    logger_level: LogLevel = Field(
+        default="WARNING", description="From which level on the script's log records reach the host's log."
+    )
+    python_isolation: Literal["process", "none"] = Field(
+        default="process",
+        description="`none` runs the script inside the host, where the host's settings allow it.",
+    )
+    python_workers: int = Field(
+        default=1, ge=1, le=64, description="Processes at most, so that so many sync calls run in parallel."
+    )
+
+
+class LocalPythonEngine(AbstractFunctionEngine):
+    """Runs ``f(**arguments)``.
+
+    The script runs once, at the first call; its globals live as long as its process. A plain ``def``
+    runs alone in its process and can be killed; ``async def`` functions share theirs. (A script
+    that has both is loaded in two processes.)
+    """
+
+    config_model = LocalPythonConfig
+    config: LocalPythonConfig
+
+    def __new__(cls, context: EngineContext, config: LocalPythonConfig) -> LocalPythonEngine:
+        """An engine of the class that runs it where ``PYTHON_ISOLATION`` says."""
+        return object.__new__(InHostPythonEngine if config.python_isolation == "none" else cls)
+
+    def __init__(self, context: EngineContext, config: LocalPythonConfig) -> None:
+        super().__init__(context, config)
+        self._script, self._folders = _find_script(context, config)
+        self._name = config.python_function_name or (context.signature.name if context.signature else "")
+        source = _read(self._script, config)
+        self._mode = _find_mode(source, self._name, self._script, config)
+        _check_init(config)
+        self._version = source.version
+        self._client: WorkerClient | None = None
+
+    def watched(self) -> Sequence[Path]:
+        """The script."""
+        return (self._script,)
+
+    def functions(self) -> Iterable[Function]:
+        """The one function."""
+        if self._mode.streams:
+            return (self.context.function(self._stream_in_worker, RunMode.ASYNC_STREAM),)
+        return (self.context.function(self._call_in_worker, RunMode.ASYNC),)
+
+    async def close(self) -> None:
+        """End the process."""
+        if self._client is not None:
+            await self._client.close()
+
+    def execute(self, parameters: dict[str, Any]) -> Any:
+        """Not the way in: :meth:`functions` has it."""
+        raise NotImplementedError("call the function that functions() gives")
+
+    async def _call_in_worker(self, arguments: dict[str, Any], call: Call) -> Any:
+        return await (self._client or self._connect()).call(self._name, arguments)
+
+    def _stream_in_worker(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
+        return (self._client or self._connect()).stream(self._name, arguments)
+
+    def _connect(self) -> WorkerClient:
+        """The way to the workers, made at the first call: most engines of a large folder wait for it long."""
+        order = {
+            "kind": "script",
+            "script": str(self._script),
+            "folders": self._folders,
+            "init": self.config.init_function_engine,
+            "level": self.config.logger_level,
+        }
+        concurrent = self._mode in (RunMode.ASYNC, RunMode.ASYNC_STREAM)
+        spec = WorkerSpec.of(order, concurrent=concurrent, version=self._version)
+        minutes = self.config.idle_timeout
+        self._client = WorkerClient(
+            spec,
+            self.context.log,
+            size=self.config.python_workers,
+            idle=minutes * 60 if minutes > 0 else None,
+            most=self.context.access.max_workers,
+        )
+        return self._client
+
+
+class InHostPythonEngine(LocalPythonEngine):
+    """``PYTHON_ISOLATION = none``: the script runs inside the host, where its settings allow that."""
+
+    def __init__(self, context: EngineContext, config: LocalPythonConfig) -> None:
+        super().__init__(context, config)
+        if not context.access.in_process_python:
+            raise ConfigError(
+                "PYTHON_ISOLATION = none is not allowed here",
+                key="PYTHON_ISOLATION",
+                hint="the host's setting in_process_python allows it; `process` always works",
+                reason="not-allowed",
+            )
+        self._module: ModuleType | None = None
+        self._function: Any = None
+
+    def functions(self) -> Iterable[Function]:
+        """The one function."""
+        return (self.context.function(self._run_here, self._mode),)
+
+    async def open(self) -> None:
+        """Load the script."""
+        if self._module is None:
+            load = partial(run_script, self._script, f"_enginehost_script_{next(_numbers)}")
+            for folder in self._folders:
+                if folder not in sys.path:
+                    sys.path.append(folder)
+            self._module = await asyncio.to_thread(load, self.config.init_function_engine)
+            self._function = find_function(self._module, self._name)
+
+    async def close(self) -> None:
+        """Forget the module."""
+        if self._module is not None:
+            sys.modules.pop(self._module.__name__, None)
+            self._module = self._function = None
+
+    def _run_here(self, arguments: dict[str, Any], call: Call) -> Any:
+        return self._function(**arguments)
+
+
+def _find_script(context: EngineContext, config: LocalPythonConfig) -> tuple[Path, list[str]]:
+    """The script and the folders from which it may import, its own first."""
+    if config.python_script_path:
+        # plain text: ten thousand files are loaded in a second, and pathlib takes three times as long
+        script = os.path.realpath(os.path.join(context.folder, config.python_script_path))  # noqa: PTH118
+        if os.path.isfile(script):  # noqa: PTH113
+            return _shared(script), [os.path.dirname(script)]  # noqa: PTH120
+        hint = "the path is relative to the smss file"
+        raise _no_script("PYTHON_SCRIPT_PATH", config.python_script_path, hint)
+    if not config.python_file_name:
+        raise ConfigError(
+            "the key PYTHON_SCRIPT_PATH is missing",
+            hint="name the script, relative to the smss file: PYTHON_SCRIPT_PATH = scripts/name.py",
+            reason="missing-key",
+        )
+    own = context.folder / f"{context.alias}__{context.engine_id}"
+    beside = context.path.with_suffix("") if context.path else own
+    folders = [base / inner for base in dict.fromkeys((own, beside)) for inner in _SEMOSS_FOLDERS]
+    for folder in folders:
+        script = (folder / config.python_file_name).resolve()
+        if script.is_file():
+            places = (str(place.resolve()) for place in folders if place.is_dir())
+            return script, list(dict.fromkeys((str(script.parent), *places)))
+    hint = f"it is looked for in the folder {own.name}, its app_root/version/assets and its py"
+    raise _no_script("PYTHON_FILE_NAME", config.python_file_name, hint)
+
+
+@lru_cache(256)
+def _shared(script: str) -> Path:
+    """The path as one object for all files that name the script: it keeps its text and its hash."""
+    return Path(script)
+
+
+def _no_script(key: str, text: str, hint: str) -> ConfigError:
+    return ConfigError(f"{key}: there is no file {text}", key=key, hint=hint, reason="script-missing")
+
+
+def _script_key(config: LocalPythonConfig) -> str:
+    return "PYTHON_SCRIPT_PATH" if config.python_script_path else "PYTHON_FILE_NAME"
+
+
+def _read(script: Path, config: LocalPythonConfig) -> PythonSource:
+    try:
+        return read_source(script)
+    except ConfigError as error:
+        error.key = _script_key(config)
+        raise
+    except OSError as error:
+        text = f"{script.name} cannot be read: {error.strerror}"
+        raise ConfigError(text, key=_script_key(config), reason="script-missing") from error
+
+
+def _find_mode(source: PythonSource, name: str, script: Path, config: LocalPythonConfig) -> RunMode:
+    """How the function runs; one that the script imports or makes is taken for a plain ``def``."""
+    if source.may_have(name):
+        return source.functions.get(name, RunMode.SYNC)
+    near = source.nearest(name)
+    raise ConfigError(
+        f"{script.name} has no function {name}",
+        key="PYTHON_FUNCTION_NAME" if config.python_function_name else "FUNCTION_NAME",
+        hint=f"it has {', '.join(near)}; PYTHON_FUNCTION_NAME can name one" if near else "",
+        reason="function-missing",
+    )
+
+
+def _check_init(config: LocalPythonConfig) -> None:
+    if not config.init_function_engine:
+        return
+    try:
+        init_commands(config.init_function_engine)
+    except (SyntaxError, ValueError) as error:
+        key = "INIT_FUNCTION_ENGINE"
+        raise ConfigError(f"{key} is not Python: {error}", key=key, reason="script-syntax") from error

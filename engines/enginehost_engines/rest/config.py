@@ -1,0 +1,99 @@
+"""The smss keys of the REST engines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr
+
+from enginehost.config import EngineConfig
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+"""The HTTP methods an engine may use."""
+
+QueryStyle = Literal["exploded", "joined", "deepObject"]
+"""How a list or an object stands in a query: ``k=1&k=2``, ``k=1,2`` or ``k[a]=1``."""
+
+AuthKind = Literal["none", "api_key", "bearer", "basic"]
+"""The ways to prove who calls the remote service."""
+
+
+def _method(text: str) -> str:
+    method = text.strip().upper()
+    if method not in METHODS:
+        raise ValueError(f"must be one of {', '.join(METHODS)}")
+    return method
+
+
+def _without_case(*words: str) -> BeforeValidator:
+    by_fold = {word.casefold(): word for word in words}
+
+    def find(value: Any) -> Any:
+        return by_fold.get(value.strip().casefold(), value) if isinstance(value, str) else value
+
+    return BeforeValidator(find)
+
+
+class RestConfig(EngineConfig):
+    """What a smss file says about a REST endpoint."""
+
+    api_endpoint_url: Annotated[str, AfterValidator(str.strip)] = Field(
+        validation_alias=AliasChoices("API_ENDPOINT_URL", "URL"),
+        description="Where to call; `{name}` is filled with the parameter of that name, percent-encoded.",
+    )
+    http_method: Annotated[str, AfterValidator(_method)] = Field(
+        default="GET", description="GET, HEAD, POST, PUT, PATCH or DELETE."
+    )
+    headers: dict[str, Any] = Field(
+        default_factory=dict, repr=False, description="Headers that every request carries (JSON object)."
+    )
+    content_type: str | None = Field(
+        default=None,
+        json_schema_extra={"blank": "keep"},
+        description="`json` in any case: JSON body, as when the key is absent; anything else, blank too: form"
+        " body. For a `raw` body: its media type.",
+    )
+    parameter_placement: dict[str, str] = Field(
+        default_factory=dict,
+        description="Where each parameter goes (JSON object: name to `path`, `query`, `header:X`, `cookie`,"
+        " `body`, `body:/json/pointer`, `form`, `file`, `raw`). `query:x`, `cookie:x`, `body:x`, `form:x` and"
+        " `file:x` give it another name on the wire. Absent: `path` if in the URL, else `query` for GET,"
+        " HEAD, DELETE, else `body`.",
+    )
+    query_style: Annotated[QueryStyle, _without_case("exploded", "joined", "deepObject")] = Field(
+        default="exploded",
+        description="How lists and objects stand in the query: `exploded` (k=1&k=2; an object as JSON text),"
+        " `joined` (k=1,2) or `deepObject` (k[a]=1).",
+    )
+    body_constants: dict[str, Any] = Field(
+        default_factory=dict,
+        repr=False,
+        description="What every body holds besides the parameters (JSON object); `body:/pointer` fills it.",
+    )
+    response_path: str | None = Field(
+        default=None,
+        description="The part of a JSON answer that is the result: a JSON Pointer when it starts with `/`,"
+        " else a JMESPath expression. In a stream it applies to each item; items without it are left out.",
+    )
+    auth: Annotated[AuthKind, _without_case("none", "api_key", "bearer", "basic")] | None = Field(
+        default=None,
+        description="`none`, `api_key`, `bearer` or `basic`; absent: by which of the credentials is given.",
+    )
+    api_key_header_name: str = Field(default="X-API-Key", description="The header that carries the API key.")
+    api_key_value: SecretStr | None = Field(default=None, description="The API key.")
+    auth_token: SecretStr | None = Field(default=None, description="The token of `bearer`.")
+    auth_username: str | None = Field(default=None, description="The user name of `basic`.")
+    auth_password: SecretStr | None = Field(default=None, description="The password of `basic`.")
+    connect_timeout_seconds: float = Field(
+        default=10.0, gt=0, description="Seconds until a connection stands, at most what is left of the call."
+    )
+    read_timeout_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds the endpoint may be silent; absent: what is left of the call, else 60.",
+    )
+    max_response_bytes: int = Field(
+        default=16 * 2**20,
+        gt=0,
+        description="Size limit of an answer (of one line or event in a stream), in bytes.",
+    )

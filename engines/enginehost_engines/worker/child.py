@@ -1,0 +1,139 @@
+"""A worker process, once it runs: load what the first frame names, then serve calls until the host goes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from enginehost.errors import EngineHostError
+from enginehost.values import pack, unpack
+from enginehost_engines.worker.output import Output
+from enginehost_engines.worker.targets import Target, load
+from enginehost_engines.worker.wire import ERROR, FAILED, LOG, Frame, FrameReader, frame
+
+_MOST_TEXT = 16 * 1024
+"""Characters of a message or traceback that travel."""
+
+
+class HostGone(SystemExit):
+    """Nobody is there to answer to: this process ends."""
+
+
+class Channel:
+    """The socket to the host, read and written by blocking calls."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._reader = FrameReader()
+        self._frames: list[Frame] = []
+        self._sending = threading.Lock()  # a frame is written whole, whichever thread writes
+
+    def receive(self) -> Frame | None:
+        """The next frame; ``None`` when the host is gone."""
+        while not self._frames:
+            data = self._read()
+            if not data:
+                return None
+            self._frames = self._reader.feed(data)
+            self._frames.reverse()
+        return self._frames.pop()
+
+    def waiting(self) -> bool:
+        """Whether :meth:`receive` would answer at once."""
+        if self._frames:
+            return True
+        try:
+            self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            pass  # receive will say that the host is gone
+        return True
+
+    def send(self, kind: int, call_id: int, payload: bytes = b"") -> None:
+        """Send one frame. Raises :class:`HostGone`."""
+        try:
+            with self._sending:
+                self.sock.sendall(frame(kind, call_id, payload))
+        except ConnectionError:
+            raise HostGone from None
+
+    def send_log(self, call_id: int, level: int, text: str) -> None:
+        """Send what a call printed; into the void where the host is gone."""
+        with suppress(HostGone):
+            self.send(LOG, call_id, log_payload(level, text))
+
+    def fail(self, call_id: int, error: BaseException, kind: int = ERROR) -> None:
+        """Answer a call with what it raised."""
+        self.send(kind, call_id, describe(error))
+
+    def _read(self) -> bytes:
+        try:
+            return self.sock.recv(256 * 1024)
+        except ConnectionError:
+            return b""
+
+
+def log_payload(level: int, text: str) -> bytes:
+    """The payload of a LOG frame."""
+    return pack([level, _valid(text)])
+
+
+def describe(error: BaseException) -> bytes:
+    """An exception as it travels: its class, its text, its traceback; an error of the tree whole."""
+    body: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": _text_of(error),
+        "traceback": _valid("".join(traceback.format_exception(error))[-_MOST_TEXT:]),
+    }
+    if isinstance(error, EngineHostError):
+        try:
+            return pack({**body, "error": error.to_json()})
+        except ValueError:
+            pass  # a detail that cannot travel; the text can
+    return pack(body)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return _valid(str(error)[:_MOST_TEXT])
+    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything
+        return "(its text could not be made)"
+
+
+def _valid(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def serve(sock: socket.socket) -> None:
+    """Serve the host on ``sock`` until it closes the connection."""
+    channel = Channel(sock)
+    first = channel.receive()
+    if first is None:
+        return
+    order = unpack(first[2])
+    output = Output(channel.send_log)
+    output.install(order["level"])
+    if order["concurrent"]:
+        from enginehost_engines.worker.async_server import serve_concurrently
+
+        serve_concurrently(channel, output, order)
+        return
+    target = _load(channel, order)
+    if target is not None:
+        from enginehost_engines.worker.sync_server import SyncServer
+
+        output.ended(0)
+        SyncServer(channel, output, target).run()
+
+
+def _load(channel: Channel, order: Mapping[str, Any]) -> Target | None:
+    try:
+        return load(order)
+    except BaseException as error:  # noqa: BLE001 - a script may raise anything, SystemExit too
+        channel.fail(0, error, FAILED)
+        return None

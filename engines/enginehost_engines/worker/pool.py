@@ -1,0 +1,101 @@
+"""How many worker processes there are at once, and who may start the next one.
+
+One pool for each event loop. Workers of one spec form a :class:`~.group.Group`; engines with the same
+spec share it. There are at most ``most`` processes: where the number is reached, the worker that
+idles longest goes. Whoever waits longest for a process is served first. Pinned workers do not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from weakref import WeakKeyDictionary
+
+from enginehost_engines.worker.group import Group
+from enginehost_engines.worker.process import Worker, WorkerSpec
+
+_NEVER = float("inf")
+
+
+class WorkerPool:
+    """The worker processes of one event loop."""
+
+    def __init__(self) -> None:
+        self.most = max(4, 2 * (os.cpu_count() or 1))
+        self.count = 0
+        self._groups: dict[WorkerSpec, Group] = {}
+        self.workers: dict[Worker, Group] = {}
+        """Those that serve, pinned ones apart."""
+        self._wanting: dict[Group, None] = {}
+
+    def join(self, spec: WorkerSpec, log: logging.Logger, size: int = 1, idle: float | None = None) -> Group:
+        """The group of ``spec``, for one more user (see :meth:`Group.leave`).
+
+        It has at most ``size`` workers, each ended after ``idle`` seconds without a call.
+        """
+        group = self._groups.get(spec)
+        if group is None:
+            group = self._groups[spec] = Group(self, spec, log, idle)
+        group.users += 1
+        group.size = max(group.size, size)
+        return group
+
+    def forget(self, group: Group) -> None:
+        """The group has no users any more."""
+        del self._groups[group.spec]
+        self._wanting.pop(group, None)
+
+    def reserve(self, group: Group) -> bool:
+        """Take the right to one more process; ``False``: the group's turn comes when one is freed."""
+        if self.count >= self.most and not self._evict():
+            self._wanting[group] = None
+            return False
+        self.count += 1
+        return True
+
+    def freed(self) -> None:
+        """A process has gone: whoever waits longest may start one."""
+        self.count -= 1
+        group = self._longest_waiting()
+        if group is not None:
+            group.grow()
+
+    def added(self, worker: Worker, group: Group) -> None:
+        """A worker serves."""
+        self.workers[worker] = group
+
+    def removed(self, worker: Worker) -> None:
+        """A worker serves no more."""
+        self.workers.pop(worker, None)
+
+    def longest_wait(self) -> float:
+        """Since when a group waits for room (loop time); infinity when none does."""
+        group = self._longest_waiting() if self._wanting else None
+        return group.waiting_since if group is not None else _NEVER
+
+    def _longest_waiting(self) -> Group | None:
+        for group in [group for group in self._wanting if not group.wants_worker]:
+            del self._wanting[group]
+        return min(self._wanting, key=lambda group: group.waiting_since, default=None)
+
+    def _evict(self) -> bool:
+        idle = [worker for worker in self.workers if not worker.leases]
+        if not idle:
+            return False
+        oldest = min(idle, key=lambda worker: worker.used_at)
+        self.workers[oldest].drop(oldest)
+        self.count -= 1
+        return True
+
+
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, WorkerPool] = WeakKeyDictionary()
+
+
+def current_pool() -> WorkerPool:
+    """The pool of the running event loop."""
+    loop = asyncio.get_running_loop()
+    pool = _pools.get(loop)
+    if pool is None:
+        pool = _pools[loop] = WorkerPool()
+    return pool

@@ -1,0 +1,137 @@
+"""What a worker calls: the functions of a script, a reactor, an engine class."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+
+class Target:
+    """Something loaded whose functions are called by name.
+
+    ``on_change`` is to be called, on any thread, when :meth:`info` changed.
+    """
+
+    on_change: Callable[[], None] | None = None
+
+    async def open(self) -> None:
+        """Make ready (in workers that serve calls concurrently)."""
+
+    async def close(self) -> None:
+        """Let go (in workers that serve calls concurrently)."""
+
+    def info(self) -> Any:
+        """What the host learns of it once it is loaded."""
+        return None
+
+    def is_sync(self, function: str) -> bool:
+        """Whether the function is a plain ``def``, which must not run on an event loop."""
+        return False
+
+    def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
+        """Call a function: its result, an awaitable or a (async) generator."""
+        raise NotImplementedError
+
+
+def load(order: Mapping[str, Any]) -> Target:
+    """Load what the host ordered. Raises whatever the user's code raises."""
+    sys.path[:0] = [folder for folder in order["folders"] if folder not in sys.path]
+    kind = order["kind"]
+    if kind == "script":
+        return Script(Path(order["script"]), order["init"])
+    if kind == "reactor":
+        return ReactorClass(find_class(order["class"]))
+    from enginehost_engines.worker.engine_target import EngineClass
+
+    return EngineClass(find_class(order["class"]), order)
+
+
+class Script(Target):
+    """A script, executed once; its globals live as long as the worker."""
+
+    def __init__(self, script: Path, init: str) -> None:
+        os.chdir(script.parent)
+        self.module = run_script(script, module_name(script), init)
+
+    def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
+        """Call the script's function."""
+        return find_function(self.module, function)(**arguments)
+
+
+def module_name(script: Path) -> str:
+    """The name a script's module gets: its stem, unless a module has it already."""
+    name = script.stem
+    return name if name.isidentifier() and name not in sys.modules else f"_script_{name}"
+
+
+def run_script(script: Path, name: str, init: str) -> ModuleType:
+    """Execute a script as module ``name``, then its init commands in its globals."""
+    spec = importlib.util.spec_from_file_location(name, script)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{script.name} is no Python script")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        for command in init_commands(init):
+            exec(command, module.__dict__)  # noqa: S102 - the file's own commands, as SEMOSS defines them
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def init_commands(init: str) -> Sequence[CodeType]:
+    """``INIT_FUNCTION_ENGINE`` compiled: Python as it stands, else one statement between each ``;``.
+
+    Raises :class:`SyntaxError`.
+    """
+    try:
+        return [compile(init, "INIT_FUNCTION_ENGINE", "exec")]
+    except SyntaxError:
+        pieces = (piece.strip() for piece in init.split(";"))
+        return [compile(piece, "INIT_FUNCTION_ENGINE", "exec") for piece in pieces if piece]
+
+
+def find_function(module: ModuleType, name: str) -> Callable[..., Any]:
+    """The function ``name`` of a script's module."""
+    function = getattr(module, name, None)
+    if callable(function):
+        return function
+    raise NameError(f"the script has no function {name}", name=name)
+
+
+class ReactorClass(Target):
+    """A reactor class; each call runs on an instance of its own."""
+
+    def __init__(self, reactor: type[Any]) -> None:
+        self._reactor = reactor
+
+    def info(self) -> Any:
+        """The nouns it takes."""
+        from enginehost.reactor import describe
+
+        return describe(self._reactor)
+
+    def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
+        """Run the reactor on the arguments as nouns."""
+        from enginehost.reactor import run
+
+        return run(self._reactor, arguments)
+
+
+def find_class(path: str) -> type[Any]:
+    """The class at ``package.module:Class`` or ``package.module.Class``."""
+    module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not isinstance(found, type):
+        raise TypeError(f"{path} is not a class")
+    return found

@@ -1,0 +1,58 @@
+"""Where the host listens: ``host:port`` as people write it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<host>[^:\[\]\s/]*)):(?P<port>[0-9]{1,5})")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``host:port``, ``[v6]:port``, ``:port`` or ``port`` as host and port; no host is ``127.0.0.1``.
+
+    Port 0 is one the system chooses. Raises :class:`ValueError` with the reason.
+    """
+    text = text.strip()
+    found = _ADDRESS.fullmatch(text if ":" in text else f":{text}")
+    if found is None:
+        raise ValueError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8484 or [::1]:8484")
+    host, port = found["host"] or "127.0.0.1", int(found["port"])
+    if found["v6"] is not None:
+        try:
+            host = str(ipaddress.IPv6Address(found["v6"]))
+        except ValueError:
+            raise ValueError(f"[{found['v6']}] is no IPv6 address") from None
+    if port > 65535:
+        raise ValueError(f"port {port} does not exist: ports end at 65535")
+    if host == "*":
+        raise ValueError("write 0.0.0.0 for every IPv4 interface")
+    return host, port
+
+
+def format_address(host: str, port: int) -> str:
+    """The inverse of :func:`parse_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches ``host``; a name other than ``localhost`` is taken for reachable."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def is_safe_url(url: str) -> bool:
+    """Whether keys may be fetched from ``url``: https, or http that stays on this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))

@@ -1,0 +1,121 @@
+"""What a file says about every call of its function: limits, approval, bound arguments."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from enginehost.engine import Approval, Limits
+from enginehost.interpret import Declaration
+
+CALLER_VALUES: tuple[str, ...] = ("$caller.subject", "$caller.tenant", "$caller.face", "$caller.scopes")
+"""Bound values that the host takes from the caller of each call."""
+
+_APPROVALS: Mapping[str, Approval] = {
+    "never": Approval.NEVER,
+    "always": Approval.ALWAYS,
+    "destructive": Approval.DESTRUCTIVE,
+    # SEMOSS's words (SMSS_MCP_EXECUTION); what it hides as disabled at least needs a person here
+    "auto": Approval.NEVER,
+    "ask": Approval.ALWAYS,
+    "yesno": Approval.ALWAYS,
+    "disabled": Approval.ALWAYS,
+}
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*/\s*([a-z]+)")
+_SECONDS: Mapping[str, int] = {
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hour"), 3600),
+    **dict.fromkeys(("d", "day"), 86400),
+}
+_NO_LIMITS = Limits()
+_LIMIT_KEYS = ("TIMEOUT_SECONDS", "MAX_CONCURRENCY", "QUEUE_LIMIT", "RATE_LIMIT", "MAX_RESULT_BYTES")
+_CALLER_VALUE = re.compile(r"\$caller(?:\.|$)")
+
+
+def read_limits(declaration: Declaration) -> Limits:
+    """The limits of the file. ``RATE_LIMIT=20/minute`` allows 20 at once and refills 20 a minute."""
+    if not any(key in declaration for key in _LIMIT_KEYS):
+        return _NO_LIMITS
+    rate, burst = _rate(declaration)
+    return Limits(
+        timeout=_number(
+            declaration, "TIMEOUT_SECONDS", "a number of seconds above 0", lambda value: value > 0
+        ),
+        max_concurrency=_whole(declaration, "MAX_CONCURRENCY", at_least=1),
+        queue_limit=_whole(declaration, "QUEUE_LIMIT", at_least=0),
+        rate=rate,
+        burst=burst,
+        max_result_bytes=_whole(declaration, "MAX_RESULT_BYTES", at_least=1),
+    )
+
+
+def _number(
+    declaration: Declaration, key: str, wanted: str, allowed: Callable[[float], bool]
+) -> float | None:
+    text = declaration.words(key)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isfinite(value) and allowed(value):
+        return value
+    declaration.error(key, "bad-limit", f"{key} is not a number it may be", f"write {wanted}")
+    return None
+
+
+def _whole(declaration: Declaration, key: str, *, at_least: int) -> int | None:
+    wanted = f"a whole number of at least {at_least}"
+    # SEMOSS's forms write 5.0 for 5
+    value = _number(declaration, key, wanted, lambda value: value >= at_least and value.is_integer())
+    return None if value is None else int(value)
+
+
+def _rate(declaration: Declaration) -> tuple[float | None, int]:
+    text = declaration.words("RATE_LIMIT").lower()
+    if not text:
+        return None, 1
+    match = _RATE.fullmatch(text)
+    seconds = _SECONDS.get(match[2]) if match else None
+    count = float(match[1]) if match else 0.0
+    if seconds is None or not math.isfinite(count) or count <= 0:
+        message, hint = "RATE_LIMIT is not a number of calls per time", "write 100/s, 20/minute or 5/h"
+        declaration.error("RATE_LIMIT", "bad-limit", message, hint)
+        return None, 1
+    return count / seconds, max(1, int(count))
+
+
+def read_approval(declaration: Declaration) -> Approval:
+    """When a person has to agree (``APPROVAL``); absent: never."""
+    text = declaration.words("APPROVAL").lower()
+    if not text:
+        return Approval.NEVER
+    approval = _APPROVALS.get(text)
+    if approval is None:
+        hint = f"write one of {', '.join(_APPROVALS)}"
+        declaration.error("APPROVAL", "bad-approval", "APPROVAL is none of the words it may be", hint)
+    # what was meant as a guard must not open the door by a slip of the pen
+    return approval or Approval.ALWAYS
+
+
+def read_bind(declaration: Declaration) -> Mapping[str, Any]:
+    """The bound arguments by name. ``$caller.…`` stays as text, for the host to fill at each call."""
+    bind = declaration.json("FUNCTION_BIND")
+    if bind is None:
+        return {}
+    if not isinstance(bind, dict):
+        hint = 'write {"name": value}'
+        declaration.error("FUNCTION_BIND", "bad-bind", "FUNCTION_BIND is not a JSON object", hint)
+        return {}
+    for name, value in bind.items():
+        if isinstance(value, str) and _CALLER_VALUE.match(value) and value not in CALLER_VALUES:
+            nearest = difflib.get_close_matches(value, CALLER_VALUES, n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(CALLER_VALUES)}"
+            message = f"FUNCTION_BIND: {name} takes something of the caller that there is not"
+            declaration.error("FUNCTION_BIND", "bad-bind", message, hint)
+    return bind

@@ -1,0 +1,33 @@
+"""Who calls: every call has a caller, and anonymous is one too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The party on whose behalf a call runs.
+
+    ``subject`` is a stable name (a token's name, a JWT's ``sub``), ``tenant`` separates customers,
+    ``scopes`` are what the proof grants, ``face`` is the way in (``python``, ``cli``, ``http``,
+    ``mcp``, ``databus``), ``claims`` what the issuer said besides (never used by the policy).
+    """
+
+    subject: str
+    tenant: str = ""
+    scopes: frozenset[str] = frozenset()
+    face: str = "python"
+    authenticated: bool = True
+    claims: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+def anonymous(face: str) -> Caller:
+    """The caller who showed no proof, through ``face``."""
+    return Caller("anonymous", face=face, authenticated=False)
+
+
+LOCAL = Caller("local", face="python")
+"""The program that embeds the host: it owns the process, the policy does not bind it."""

@@ -1,0 +1,284 @@
+"""The functions that can be called now, by name, and the engines, by id.
+
+One catalog has one owner (the host) and changes only on its event loop. Readers need no lock.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.engine import TRANSITIONS, EngineState, Function, IFunctionEngine
+from enginehost.signature import FunctionSignature
+
+if TYPE_CHECKING:
+    from enginehost.runtime import Runtime
+
+_MOST_COMPARED = 500
+"""Names that are compared letter by letter with one that nobody has; more would take milliseconds."""
+
+_MOST_COMPARED_LETTERS = 200
+
+_log = logging.getLogger("enginehost.catalog")
+
+
+@dataclass(slots=True, eq=False)
+class EngineRecord:
+    """One engine (one smss file): its state with the reason, and what was found in its file.
+
+    ``kind`` is the alias under which its class is registered, or the text of ``ENGINE_CLASS`` where
+    nobody provides it. ``source`` orders conflicts: the path, or the id of an engine without a file.
+    """
+
+    engine_id: str
+    kind: str
+    display_name: str = ""
+    path: Path | None = None
+    state: EngineState = EngineState.LOADING
+    reason: str = ""
+    since: float = field(default_factory=time.time)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    engine: IFunctionEngine | None = None
+    declared: FunctionSignature | None = None
+    """What the file declares, also while the engine cannot serve it."""
+    running: int = 0
+    """Calls that run on this version now."""
+    idle: Callable[[], None] | None = None
+    """Called when ``running`` falls to 0, if somebody waits for that."""
+
+    @property
+    def source(self) -> str:
+        """What orders two engines that declare one function name."""
+        return self.path.as_posix() if self.path else self.engine_id
+
+    def move(self, state: EngineState, reason: str = "") -> None:
+        """Go to ``state``. A transition that the table does not have is a bug of the host."""
+        if state is not self.state and state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"engine {self.engine_id}: {self.state} may not become {state}")
+        self.state, self.reason, self.since = state, reason, time.time()
+
+    def to_json(self) -> dict[str, Any]:
+        """What a face shows of the engine (no path: see :attr:`path`)."""
+        return {
+            "id": self.engine_id,
+            "kind": self.kind,
+            "display_name": self.display_name,
+            "state": str(self.state),
+            "reason": self.reason,
+            "since": self.since,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One function in the catalog, with the engine it comes from."""
+
+    function: Function
+    record: EngineRecord
+    runtime: Runtime | None = None
+    """What the call path keeps for it; made at the first call (see ``invoke.py``)."""
+
+    @property
+    def signature(self) -> FunctionSignature:
+        """The function's signature."""
+        return self.function.signature
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.signature.name
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A function that is not served because another engine has its name."""
+
+    name: str
+    kept: EngineRecord
+    refused: EngineRecord
+
+    def diagnostic(self) -> Diagnostic:
+        """The conflict as a finding in the refused file."""
+        message = f"{self.name!r} is also declared by {self.kept.source}, which keeps the name"
+        hint = "give one of them another FUNCTION_NAME"
+        return Diagnostic(self.refused.source, 0, 0, Severity.WARNING, "name-conflict", message, hint)
+
+
+class ChangeKind(StrEnum):
+    """What happened to a function."""
+
+    ADDED = "added"
+    REPLACED = "replaced"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event of the catalog: ``entry`` is the new one (the old one for *removed*)."""
+
+    kind: ChangeKind
+    entry: Entry
+
+
+Listener = Callable[[Sequence[Change]], None]
+"""Hears of changes, on the host's event loop; it must not block."""
+
+
+class Catalog:
+    """Functions by name and engines by id, with events.
+
+    Where two engines declare one name, the one whose ``source`` sorts first keeps it, whatever the
+    order of arrival; the other is a conflict and takes over when the first goes.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._claims: dict[str, list[Entry]] = {}
+        self._by_engine: dict[str, list[Entry]] = {}
+        self._records: dict[str, EngineRecord] = {}
+        self._listeners: list[Listener] = []
+        self.version = 0
+        """Counts changes; faces cache what they derive by it."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All functions, sorted by name."""
+        return iter([self._entries[name] for name in sorted(self._entries)])
+
+    def get(self, name: str) -> Entry | None:
+        """The function of this name."""
+        return self._entries.get(name)
+
+    def nearest(self, name: str, visible: Callable[[Entry], bool]) -> list[str]:
+        """Up to three names of ``visible`` functions that look like ``name``.
+
+        Of very many names only those are compared that begin or end alike, so that asking for names that
+        nobody has does not hold the event loop.
+        """
+        name = name[:_MOST_COMPARED_LETTERS]
+        near: Iterable[Entry] = self._entries.values()
+        if len(self._entries) > _MOST_COMPARED:
+            start, end = name[:3].casefold(), name[-3:].casefold()
+            alike = (e for e in near if e.name[:3].casefold() == start or e.name[-3:].casefold() == end)
+            near = sorted(alike, key=lambda e: (abs(len(e.name) - len(name)), e.name))[:_MOST_COMPARED]
+        names = [e.name for e in near if visible(e)]
+        return difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+
+    @property
+    def records(self) -> Mapping[str, EngineRecord]:
+        """The engines by id, those that failed too."""
+        return self._records
+
+    def entries_of(self, engine_id: str) -> Sequence[Entry]:
+        """The functions that the engine declares, refused ones included."""
+        return self._by_engine.get(engine_id, ())
+
+    def conflicts(self) -> list[Conflict]:
+        """Functions that are not served because another engine has their name."""
+        return [
+            Conflict(name, claims[0].record, loser.record)
+            for name, claims in sorted(self._claims.items())
+            for loser in claims[1:]
+        ]
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` at every change, until the returned function is called."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def put_record(self, record: EngineRecord) -> None:
+        """Show an engine (also one that cannot serve) without touching functions."""
+        self._records[record.engine_id] = record
+        self.version += 1
+
+    def put(self, record: EngineRecord, functions: Iterable[Function]) -> None:
+        """Show ``record`` and exactly these functions of its engine, in one step."""
+        self.update([(record, functions)])
+
+    def rename(self, record: EngineRecord, engine_id: str) -> None:
+        """Show ``record`` under another id that is free; its functions stay as they are."""
+        if self._records.get(record.engine_id) is record:
+            del self._records[record.engine_id]
+            self._records[engine_id] = record
+            if entries := self._by_engine.pop(record.engine_id, None):
+                self._by_engine[engine_id] = entries
+            self.version += 1
+        record.engine_id = engine_id
+
+    def update(self, batch: Iterable[tuple[EngineRecord, Iterable[Function]]]) -> None:
+        """:meth:`put` for many engines with one event. All or nothing, where functions cannot be told."""
+        touched: dict[str, Entry | None] = {}
+        for record, entries in [(record, self._entries_for(record, told)) for record, told in batch]:
+            self._records[record.engine_id] = record
+            self._withdraw(record.engine_id, touched)
+            if entries:
+                self._by_engine[record.engine_id] = entries
+            for entry in entries:
+                touched.setdefault(entry.name, self._entries.get(entry.name))
+                claims = self._claims.setdefault(entry.name, [])
+                claims.append(entry)
+                if len(claims) > 1:
+                    claims.sort(key=lambda claim: claim.record.source)
+        self._settle(touched)
+
+    def remove(self, engine_id: str) -> EngineRecord | None:
+        """Take an engine and its functions out; the record, if there was one."""
+        record = self._records.pop(engine_id, None)
+        touched: dict[str, Entry | None] = {}
+        self._withdraw(engine_id, touched)
+        self._settle(touched)
+        return record
+
+    def _entries_for(self, record: EngineRecord, functions: Iterable[Function]) -> list[Entry]:
+        """An entry for each function; an unchanged one keeps its own, with its limits' state."""
+        known = {entry.name: entry for entry in self._by_engine.get(record.engine_id, ())}
+        entries: dict[str, Entry] = {}
+        for function in functions:
+            name = function.signature.name
+            old = known.get(name)
+            same = old is not None and old.record is record and old.function == function
+            entries[name] = old if old is not None and same else Entry(function, record)
+        return list(entries.values())
+
+    def _withdraw(self, engine_id: str, touched: dict[str, Entry | None]) -> None:
+        for entry in self._by_engine.pop(engine_id, ()):
+            touched.setdefault(entry.name, self._entries.get(entry.name))
+            claims = self._claims[entry.name]
+            claims.remove(entry)
+            if not claims:
+                del self._claims[entry.name]
+
+    def _settle(self, touched: Mapping[str, Entry | None]) -> None:
+        self.version += 1
+        changes: list[Change] = []
+        for name, before in touched.items():
+            claims = self._claims.get(name)
+            after = claims[0] if claims else None
+            if after is before:
+                continue
+            if before is not None and after is None:
+                del self._entries[name]
+                changes.append(Change(ChangeKind.REMOVED, before))
+            elif after is not None:
+                self._entries[name] = after
+                changes.append(Change(ChangeKind.REPLACED if before else ChangeKind.ADDED, after))
+        if changes:
+            for listener in tuple(self._listeners):
+                try:
+                    listener(changes)
+                except Exception:  # noqa: BLE001 - one face that fails must not take the others the news
+                    _log.exception("a listener of the catalog failed")

@@ -1,0 +1,63 @@
+"""``enginehost list``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from enginehost.cli.options import (
+    DEFAULT_FOLDER,
+    Config,
+    Folder,
+    FolderArgument,
+    Json,
+    Tags,
+    Token,
+    Url,
+    split_tags,
+)
+from enginehost.cli.output import note, print_json, print_table, say
+from enginehost.cli.source import Source, Where, ask
+
+app = typer.Typer()
+
+_MOST_NOTES = 10
+
+
+@app.command("list")
+def list_functions(
+    path: FolderArgument = None,
+    folder: Folder = DEFAULT_FOLDER,
+    tags: Tags = "",
+    url: Url = None,
+    token: Token = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """List the functions."""
+
+    async def question(source: Source) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        return await source.functions(split_tags(tags)), await source.engines()
+
+    where = Where(path or folder, config, url, token)
+    functions, engines = ask(where, question, f"loading {url or where.folder}")
+    if json:
+        print_json(functions)
+        return
+    if functions:
+        rows = [[f["name"], f["state"], ",".join(f["tags"]), f["description"]] for f in functions]
+        print_table(("NAME", "STATE", "TAGS", "DESCRIPTION"), rows)
+    else:
+        say("no functions")
+    _tell_of_idle([engine for engine in engines if engine["state"] in ("failed", "stale", "loading")])
+
+
+def _tell_of_idle(engines: list[dict[str, Any]]) -> None:
+    for engine in engines[:_MOST_NOTES]:
+        reason = f": {engine['reason']}" if engine["reason"] else ""
+        note(f"{engine['state']}: {engine.get('path') or engine['id']}{reason}")
+    if len(engines) > _MOST_NOTES:
+        note(f"and {len(engines) - _MOST_NOTES} more")
+    if engines:
+        note("`enginehost doctor` says how to mend it")

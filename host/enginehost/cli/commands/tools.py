@@ -1,0 +1,50 @@
+"""``enginehost tools``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from enginehost.cli.options import (
+    DEFAULT_FOLDER,
+    Config,
+    Folder,
+    FolderArgument,
+    Json,
+    Kind,
+    Tags,
+    Token,
+    Url,
+    split_tags,
+)
+from enginehost.cli.output import print_json
+from enginehost.cli.source import Source, Where, ask
+
+app = typer.Typer()
+
+
+@app.command()
+def tools(
+    path: FolderArgument = None,
+    kind: Annotated[
+        str,
+        Kind,
+    ] = "openai",
+    tags: Tags = "",
+    folder: Folder = DEFAULT_FOLDER,
+    url: Url = None,
+    token: Token = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Print the functions as a list of tools, as JSON.
+
+    For OpenAI's Chat Completions, unless --as names another kind.
+    """
+
+    async def question(source: Source) -> list[dict[str, Any]]:
+        return await source.tools(kind, split_tags(tags))
+
+    where = Where(path or folder, config, url, token)
+    print_json(ask(where, question, f"loading {url or where.folder}"))

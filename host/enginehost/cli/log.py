@@ -1,0 +1,79 @@
+"""The log of a running host, on standard error: JSON lines, or short lines for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from enginehost.cli.output import on_terminal, printable
+from enginehost.settings import LogSettings
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, in the shape of the call records beside it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        body: dict[str, Any] = {
+            "event": "log",
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            body["exception"] = self.formatException(record.exc_info)
+        return json.dumps(body, ensure_ascii=True, default=str)
+
+
+class ForPeople(logging.Formatter):
+    """Time, level and message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without what would steer a terminal."""
+        return printable(super().format(record))
+
+
+class Log:
+    """Where a running host says what happens."""
+
+    def __init__(self, settings: LogSettings, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.for_people = settings.format == "console" or (
+            settings.format == "auto" and on_terminal(self.stream)
+        )
+        self.level = _LEVELS[settings.level]
+
+    @property
+    def calls(self) -> TextIO | None:
+        """Where the host writes a line per call: they are of level *info*."""
+        return self.stream if self.level <= logging.INFO else None
+
+    def start(self) -> None:
+        """Take over what all loggers of this process say."""
+        handler = logging.StreamHandler(self.stream)
+        handler.setFormatter(ForPeople() if self.for_people else JsonLines())
+        logging.basicConfig(handlers=[handler], level=self.level, force=True)
+        logging.getLogger("uvicorn").setLevel(max(self.level, logging.WARNING))
+
+    def event(self, name: str, **facts: Any) -> None:
+        """Something in the life of the host, for programs; people read the page of ``startup.py``."""
+        if not self.for_people and self.level <= logging.INFO:
+            time = datetime.now(UTC).isoformat()
+            line = json.dumps({"event": name, "time": time, **facts}, ensure_ascii=True, default=str)
+            self.stream.write(f"{line}\n")
+            self.stream.flush()
+
+    def tell(self, text: str) -> None:
+        """A line for people."""
+        if self.for_people:
+            self.stream.write(f"{text}\n")
+            self.stream.flush()

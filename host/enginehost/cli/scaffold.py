@@ -1,0 +1,199 @@
+"""First files of each kind of engine: they load, and run, as they are written."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from keyword import iskeyword
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enginehost.cli.failures import CommandError
+from enginehost.errors import ConfigError
+
+if TYPE_CHECKING:
+    from enginehost.config import ConfigKey
+    from enginehost.plugins import PluginRegistry
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+_PYTHON_SMSS = """\
+# Call it with   enginehost call {function} name=Ada
+ENGINE_CLASS = LocalPython
+PYTHON_SCRIPT_PATH = {module}.py
+
+FUNCTION_NAME = {function}
+FUNCTION_DESCRIPTION = Greet somebody.
+FUNCTION_PARAMETERS = [ \\
+    {{"name": "name", "type": "string", "description": "Whom to greet"}}, \\
+    {{"name": "times", "type": "integer", "minimum": 1, "maximum": 100, "default": 1, \\
+     "description": "How often"}} ]
+FUNCTION_REQUIRED_PARAMETERS = ["name"]
+
+# The JSON Schema of the result, and words by which callers choose among functions.
+FUNCTION_RESULT = {{"type": "string"}}
+FUNCTION_TAGS = ["example"]
+"""
+
+_PYTHON_SCRIPT = '''\
+"""What {name}.smss runs: a change takes effect when this file is saved."""
+
+
+def {function}(name: str, times: int = 1) -> str:
+    """Greet somebody."""
+    return ", ".join(["Hello"] * times) + f", {{name}}!"
+'''
+
+_REST_SMSS = """\
+# Calls an endpoint over HTTP; put your own in place of this one, which asks a running host
+# (`enginehost run`) about one of its functions.
+# Call it with   enginehost call {function} name={function}
+ENGINE_CLASS = REST
+
+FUNCTION_NAME = {function}
+FUNCTION_DESCRIPTION = What a host says of one of its functions.
+FUNCTION_PARAMETERS = [ \\
+    {{"name": "name", "type": "string", "minLength": 1, "description": "The function's name"}} ]
+FUNCTION_REQUIRED_PARAMETERS = ["name"]
+FUNCTION_TAGS = ["example"]
+
+# {{name}} is a part of the path; what is not named here goes into the query of a GET, the body of a POST.
+API_ENDPOINT_URL = http://127.0.0.1:8484/v1/functions/{{name}}
+HTTP_METHOD = GET
+# HEADERS = {{"Accept": "application/json"}}
+# API_KEY_HEADER_NAME = X-API-Key
+# API_KEY_VALUE = ${{env:MY_API_KEY}}
+# RESPONSE_PATH = /description
+"""
+
+_REACTOR_SMSS = """\
+# Call it with   enginehost call {function} name=Ada
+ENGINE_CLASS = Reactor
+REACTOR_CLASS_NAME = {module}.{title}Reactor
+
+FUNCTION_NAME = {function}
+FUNCTION_DESCRIPTION = Greet somebody.
+FUNCTION_PARAMETERS = [ \\
+    {{"name": "name", "type": "string", "description": "Whom to greet"}}, \\
+    {{"name": "times", "type": "integer", "minimum": 1, "maximum": 100, "description": "How often"}} ]
+FUNCTION_REQUIRED_PARAMETERS = ["name"]
+FUNCTION_TAGS = ["example"]
+"""
+
+_REACTOR_SCRIPT = '''\
+"""What {name}.smss runs: a change takes effect when this file is saved."""
+
+from enginehost.reactor import NounMetadata, PixelDataType, Reactor
+
+
+class {title}Reactor(Reactor):
+    """Greets somebody."""
+
+    keys_to_get = ("name", "times")
+    key_required = (1, 0)
+
+    def execute(self) -> NounMetadata:
+        times = self.key_value.get("times", 1)
+        greeting = ", ".join(["Hello"] * times)
+        return NounMetadata(f"{{greeting}}, {{self.key_value['name']}}!", PixelDataType.CONST_STRING)
+'''
+
+_TEMPLATES: Mapping[str, Mapping[str, str]] = {
+    "python": {"{name}.smss": _PYTHON_SMSS, "{module}.py": _PYTHON_SCRIPT},
+    "rest": {"{name}.smss": _REST_SMSS},
+    "reactor": {"{name}.smss": _REACTOR_SMSS, "{module}.py": _REACTOR_SCRIPT},
+}
+_SAME = {"localpython": "python"}
+KINDS = tuple(_TEMPLATES)
+"""The kinds with a template of their own; others are written from their config model."""
+
+
+def new_files(kind: str, name: str, registry: Callable[[], PluginRegistry]) -> dict[str, str]:
+    """File name → text of a new engine. ``registry`` gives the plugins, where the kind is one of theirs.
+
+    Raises :class:`CommandError` for a name that is none, ``ConfigError`` for a kind nobody provides.
+    """
+    if not _NAME.fullmatch(name):
+        hint = "begin with a letter; letters, digits, _ and - may follow, 64 characters in all"
+        raise CommandError(f"{name!r} is no name for a function", hint=hint)
+    names = _names(name)
+    templates = _TEMPLATES.get(_SAME.get(kind.lower(), kind.lower()))
+    if templates is None:
+        return {f"{name}.smss": _from_model(kind, names, registry())}
+    return {file.format(**names): text.format(**names) for file, text in templates.items()}
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write the files into ``folder``, making it; never over one that is there (:class:`CommandError`)."""
+    paths = [folder / name for name in files]
+    for path in paths:
+        if path.exists():
+            raise CommandError(f"{path} exists already", hint="choose another name; nothing was written")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in zip(paths, files.values(), strict=True):
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    return paths
+
+
+def _names(name: str) -> dict[str, str]:
+    word = name.replace("-", "_")
+    if iskeyword(word):
+        word += "_"
+    # beside its smss file a script is importable: one named like a standard module would hide it
+    module = f"{word}_script" if word in sys.stdlib_module_names else word
+    title = "".join(part.capitalize() for part in word.split("_"))
+    return {"name": name, "function": word, "module": module, "title": title}
+
+
+def _from_model(kind: str, names: Mapping[str, str], registry: PluginRegistry) -> str:
+    try:
+        engine_class = registry.engine_class(kind)
+    except ConfigError as error:
+        hint = error.hint or f"there are {', '.join([*KINDS, *_other_kinds(registry)])}"
+        raise ConfigError(error.message, hint=hint, reason=error.reason) from error
+    lines = [f"# Call it with   enginehost call {names['function']}", f"ENGINE_CLASS = {kind}", ""]
+    if engine_class.requires_signature:
+        lines += [
+            f"FUNCTION_NAME = {names['function']}",
+            "FUNCTION_DESCRIPTION = Say in one sentence what it does: models choose by it.",
+            "FUNCTION_PARAMETERS = []",
+            "",
+        ]
+    if engine_class.config_model is not None:
+        lines += _model_lines(engine_class.config_model)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _other_kinds(registry: PluginRegistry) -> list[str]:
+    own = {"LocalPython", "REST", "Reactor"}
+    return [alias.name for alias in registry.aliases() if "." not in alias.name and alias.name not in own]
+
+
+def _model_lines(model: Any) -> Iterator[str]:
+    from enginehost.config import config_keys
+
+    for key in config_keys(model):
+        if key.description:
+            yield f"# {' '.join(key.description.split())}"
+        yield _key_line(key, model.model_fields[key.field].examples or [])
+
+
+def _key_line(key: ConfigKey, examples: list[Any]) -> str:
+    if examples:
+        return f"{key.name} = {_value(examples[0])}"
+    if key.required:
+        return f"{key.name} ="
+    if key.secret:
+        return f"# {key.name} = ${{env:{key.name}}}"
+    return f"# {key.name} = {_value(key.default)}".rstrip()
+
+
+def _value(value: Any) -> str:
+    from enginehost.values import encode
+
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else encode(value).decode()
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,97 @@
+"""A function as the bus shows it: derived from the signature, fitted to the bounds of the type."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from enginehost.databus.identity import Identity
+from enginehost.databus.port import Capability
+from enginehost.databus.types import FUNCTION_CAPABILITY
+from enginehost.signature import FunctionSignature
+from enginehost.specs import to_spec
+
+log = logging.getLogger("enginehost.databus")
+
+
+def capability_of(
+    signature: FunctionSignature, identity: Identity, service: str, last_seen: int
+) -> Capability:
+    """The advertisement of a function. ``last_seen`` is in milliseconds since 1970.
+
+    What is longer than its bound (UTF-8 bytes) is told in short, with a warning: prose is cut, a
+    schema becomes an open object with a comment, of the list of tags as many stay as fit.
+    ``classification`` holds the incarnation and a hash of the schema, by which replicas know each other.
+    """
+    spec = to_spec(signature, "genesis")
+    schema = _json(spec["parameter_schema"])
+    classification = dict(spec["classification"]) | {
+        "incarnation": identity.incarnation,
+        "schema": hashlib.sha256(schema.encode(errors="replace")).hexdigest()[:16],
+    }
+    fitted = _Fitting(signature.name)
+    return Capability(
+        function_id=identity.function_id(service, signature.name),
+        name=spec["name"],
+        description=fitted("description", spec["description"], shorten),
+        provider_id=identity.host_id,
+        parameter_schema=fitted("parameter_schema", schema, _open_schema),
+        capabilities=fitted("capabilities", _json(spec["capabilities"]), _fewer_items),
+        performance_metrics=fitted("performance_metrics", _json(spec["performance_metrics"]), _nothing),
+        security_requirements=fitted("security_requirements", _json(spec["security_requirements"]), _nothing),
+        classification=fitted("classification", _json(classification), _nothing),
+        last_seen=last_seen,
+        service_name=service,
+    )
+
+
+def shorten(text: str, bound: int) -> str:
+    """``text`` as a DDS string can carry it, cut to ``bound`` UTF-8 bytes with an ellipsis."""
+    data = text.replace("\0", "\ufffd").encode(errors="replace")
+    if len(data) > bound:
+        data = data[: bound - len("…".encode())].decode(errors="ignore").encode() + "…".encode()
+    return data.decode()
+
+
+class _Fitting:
+    """Fits members of one capability, and warns of each that does not."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, member: str, text: str, in_short: Callable[[str, int], str]) -> str:
+        bound = FUNCTION_CAPABILITY.bound(member)
+        size = len(text.encode(errors="replace"))
+        if size <= bound:
+            return shorten(text, bound)
+        log.warning("%s: its %s has %d bytes, the databus carries %d", self._name, member, size, bound)
+        return in_short(text, bound)
+
+
+def _json(value: Any) -> str:
+    """Compact JSON text; characters beyond ASCII stay, unless lone surrogates are among them."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text
+
+
+def _open_schema(text: str, bound: int) -> str:
+    comment = f"The schema has {len(text.encode())} bytes, more than the databus carries ({bound})."
+    return _json({"type": "object", "$comment": comment})
+
+
+def _fewer_items(text: str, bound: int) -> str:
+    items = json.loads(text)
+    while items and len(_json(items).encode()) > bound:
+        items.pop()
+    return _json(items)
+
+
+def _nothing(text: str, bound: int) -> str:
+    return "{}"

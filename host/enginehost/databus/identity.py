@@ -1,0 +1,84 @@
+"""Who this host is on the bus: an id that stays, and an incarnation that is new at each start."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import uuid
+from pathlib import Path
+
+log = logging.getLogger("enginehost.databus")
+
+
+class Identity:
+    """The host's id for as long as this object is open.
+
+    The id of a folder's host is kept in a file that is locked while the host runs: a second host on
+    the same folder gets an id of its own, which is not kept. So it is where nothing can be written.
+    """
+
+    def __init__(self, state_dir: Path | None, folder: Path | None = None) -> None:
+        self.incarnation = uuid.uuid4().hex
+        self._file: int | None = None
+        self._id = uuid.uuid4()
+        if state_dir is not None:
+            self._claim(_id_file(state_dir, folder))
+
+    @property
+    def host_id(self) -> str:
+        """The id, also every capability's ``provider_id``."""
+        return str(self._id)
+
+    def function_id(self, service: str, name: str) -> str:
+        """The id of a function of this host: the same at every start (UUID version 5)."""
+        return str(uuid.uuid5(self._id, f"{service}\0{name}"))
+
+    def close(self) -> None:
+        """Let another host have the id."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _claim(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            _lock(self._file)
+        except OSError as failure:
+            log.warning("this host has a fresh databus id that is not kept: %s", failure.strerror)
+            self.close()
+            return
+        kept = _parsed(os.read(self._file, 64))
+        if kept is None:
+            os.ftruncate(self._file, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, f"{self._id}\n".encode())
+        else:
+            self._id = kept
+
+
+def _id_file(state_dir: Path, folder: Path | None) -> Path:
+    place = str(folder.resolve()) if folder else ""
+    digest = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()
+    return state_dir / "databus" / f"{digest[:32]}.id"
+
+
+def _parsed(content: bytes) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(content.decode().strip())
+    except ValueError:
+        return None
+
+
+def _lock(file: int) -> None:
+    """Lock ``file`` until it is closed; OSError when another host holds it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

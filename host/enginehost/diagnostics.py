@@ -1,0 +1,53 @@
+"""What was found in a file: where it is, what is wrong, how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """``error``: the engine does not open. ``warning``: it opens, somebody should look."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. ``line`` and ``column`` count from 1 (columns in characters); 0 is the whole file.
+
+    ``code`` is stable and kebab-case (``duplicate-key``); ``hint`` says what to do.
+    """
+
+    path: str
+    line: int
+    column: int
+    severity: Severity
+    code: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+        text = f"{where}: {self.severity}: {self.message} [{self.code}]"
+        return f"{text}\n    hint: {self.hint}" if self.hint else text
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as a JSON object."""
+        return asdict(self) | {"severity": str(self.severity)}
+
+    def to_github(self) -> str:
+        """The finding as a GitHub Actions workflow command (``::error file=…``)."""
+        text = f"{self.message} ({self.hint})" if self.hint else self.message
+        data = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        file = _property(self.path)
+        place = f"file={file},line={self.line or 1},col={self.column or 1},title={_property(self.code)}"
+        return f"::{self.severity} {place}::{data}"
+
+
+def _property(text: str) -> str:
+    for raw, escaped in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), (":", "%3A"), (",", "%2C")):
+        text = text.replace(raw, escaped)
+    return text

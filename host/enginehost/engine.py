@@ -1,0 +1,416 @@
+"""The contract of an engine: what a plugin implements, and what it is given.
+
+An author of a one-function engine subclasses :class:`AbstractFunctionEngine` and writes
+``execute``. An engine with several functions overrides :meth:`AbstractFunctionEngine.functions`.
+This module needs nothing outside the standard library, so that it also loads in worker processes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from enginehost.caller import LOCAL, Caller
+from enginehost.signature import Annotations, FunctionSignature
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+class EngineState(StrEnum):
+    """Where an engine is in its life; visible on every face."""
+
+    LOADING = "loading"
+    READY = "ready"
+    STALE = "stale"
+    """A newer version of the file failed; the last good one serves."""
+    FAILED = "failed"
+    CLOSING = "closing"
+
+
+TRANSITIONS: Mapping[EngineState, frozenset[EngineState]] = {
+    EngineState.LOADING: frozenset({EngineState.READY, EngineState.FAILED, EngineState.CLOSING}),
+    EngineState.READY: frozenset({EngineState.STALE, EngineState.FAILED, EngineState.CLOSING}),
+    EngineState.STALE: frozenset({EngineState.READY, EngineState.FAILED, EngineState.CLOSING}),
+    EngineState.FAILED: frozenset({EngineState.LOADING, EngineState.READY, EngineState.CLOSING}),
+    EngineState.CLOSING: frozenset(),
+}
+"""Which state may follow which."""
+
+
+class RunMode(StrEnum):
+    """How the host runs a function's ``run``."""
+
+    ASYNC = "async"
+    """``async def``: on the event loop."""
+    SYNC = "sync"
+    """``def``: on a thread."""
+    ASYNC_STREAM = "async_stream"
+    """An async generator function: on the event loop, item by item."""
+    SYNC_STREAM = "sync_stream"
+    """A generator function: on a thread, item by item."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the function answers with several items."""
+        return self in (RunMode.ASYNC_STREAM, RunMode.SYNC_STREAM)
+
+
+class Approval(StrEnum):
+    """When a person has to say yes before an agent's call runs (``APPROVAL``)."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    DESTRUCTIVE = "destructive"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one function may use. ``None`` is *no limit of its own*.
+
+    ``timeout`` seconds from arrival to answer; ``max_concurrency`` calls at once; ``queue_limit``
+    calls that may wait for one of them; ``rate`` calls per second on average with bursts of
+    ``burst``; ``max_result_bytes`` of the result as JSON.
+    """
+
+    timeout: float | None = None
+    max_concurrency: int | None = None
+    queue_limit: int | None = None
+    rate: float | None = None
+    burst: int = 1
+    max_result_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """One execution, as the function sees it.
+
+    ``call_id`` is a W3C span id (16 hex digits), ``chain_id`` a W3C trace id (32 hex digits) that
+    all calls of one chain share; ``deadline`` is :func:`time.monotonic` seconds.
+    """
+
+    function: str
+    caller: Caller = LOCAL
+    deadline: float | None = None
+    span: int = 0
+    trace: int = 0
+    parent: int = 0
+
+    @property
+    def call_id(self) -> str:
+        """The W3C span id of this call."""
+        return f"{self.span:016x}"
+
+    @property
+    def chain_id(self) -> str:
+        """The W3C trace id of the chain this call belongs to."""
+        return f"{self.trace:032x}"
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the deadline (never below 0); ``None`` without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+CURRENT: ContextVar[Call | None] = ContextVar("enginehost_call", default=None)
+"""The call that runs here now; set by the host around every function."""
+
+
+def current_call() -> Call | None:
+    """The call that this code serves, ``None`` outside one."""
+    return CURRENT.get()
+
+
+Run = Callable[[dict[str, Any], Call], Any]
+"""Runs a function on validated arguments; gives the result, an awaitable or a (async) generator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """Something callable: a signature, limits, and a way to run it.
+
+    ``bind`` are arguments the host fills in (``FUNCTION_BIND``): constants, or ``$caller.subject``
+    and its like; they stand in no spec. ``coerce_text`` lets every face send ``"7"`` where a number is
+    asked (SEMOSS-typed files, whose callers send text).
+    """
+
+    signature: FunctionSignature
+    run: Run
+    mode: RunMode = RunMode.ASYNC
+    limits: Limits = field(default_factory=Limits)
+    bind: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    approval: Approval = Approval.NEVER
+    coerce_text: bool = False
+
+
+def run_mode(run: Callable[..., Any]) -> RunMode:
+    """The mode that fits how ``run`` was defined."""
+    if inspect.isasyncgenfunction(run):
+        return RunMode.ASYNC_STREAM
+    if inspect.isgeneratorfunction(run):
+        return RunMode.SYNC_STREAM
+    if inspect.iscoroutinefunction(run):
+        return RunMode.ASYNC
+    return RunMode.SYNC
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionParameter:
+    """One parameter as SEMOSS names it (``parameterName``, ``parameterType``, ``parameterDescription``)."""
+
+    name: str
+    type: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccess:
+    """What the host lets an engine do; a dropped file cannot grant itself any of it."""
+
+    in_process_python: bool = False
+    private_networks: bool = True
+    state_dir: Path | None = None
+    max_workers: int | None = None
+    """Worker processes at once; ``None`` leaves it to the engines."""
+
+
+def _nothing_changed() -> None:
+    """The default of :attr:`EngineContext.changed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineContext:
+    """What the host gives an engine at birth.
+
+    ``signature``, ``limits``, ``bind``, ``approval`` and ``coerce_text`` come from the file;
+    ``properties`` are the file's own keys, upper-cased, with substituted values. An engine whose
+    functions changed calls ``changed``, on any thread.
+    """
+
+    engine_id: str
+    display_name: str = ""
+    path: Path | None = None
+    alias: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    signature: FunctionSignature | None = None
+    limits: Limits = field(default_factory=Limits)
+    bind: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    approval: Approval = Approval.NEVER
+    coerce_text: bool = False
+    access: HostAccess = field(default_factory=HostAccess)
+    changed: Callable[[], None] = _nothing_changed
+
+    @property
+    def folder(self) -> Path:
+        """The folder the file lies in; relative paths in it start here."""
+        return self.path.parent if self.path else Path()
+
+    @property
+    def log(self) -> logging.Logger:
+        """This engine's logger."""
+        return logging.getLogger(f"enginehost.engine.{self.engine_id}")
+
+    def function(self, run: Run, mode: RunMode | None = None, **signature: Any) -> Function:
+        """A function with what the file says; ``signature`` replaces single fields of it."""
+        base = self.signature or FunctionSignature(self.engine_id)
+        mode = mode or run_mode(run)
+        if signature or mode.streams != base.streaming:
+            base = replace(base, **{"streaming": mode.streams, **signature})
+        return Function(
+            signature=base,
+            run=run,
+            mode=mode,
+            limits=self.limits,
+            bind=self.bind,
+            approval=self.approval,
+            coerce_text=self.coerce_text,
+        )
+
+
+@runtime_checkable
+class IFunctionEngine(Protocol):
+    """The contract between the host and an engine.
+
+    The constructor takes ``(context, config)``; it may raise :class:`~enginehost.errors.ConfigError`
+    and runs on the loader's thread, so it may look at files but must not wait for anything.
+    """
+
+    context: EngineContext
+
+    async def open(self) -> None:
+        """Make ready; may be slow or fail. The host counts the engine *loading* until it returns."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything. Called once, after the last call has ended or the drain time is over."""
+        ...
+
+    def functions(self) -> Iterable[Function]:
+        """The functions there are now."""
+        ...
+
+    def watched(self) -> Sequence[Path]:
+        """Files besides the smss file whose change means *load again*."""
+        ...
+
+
+class AbstractFunctionEngine:
+    """Base class of engines: one function, declared by the file, run by ``execute``.
+
+    Subclasses write ``execute(self, parameters)`` or ``execute(self, parameters, call)`` as ``def``,
+    ``async def``, generator or async generator. ``parameters`` are already validated.
+    """
+
+    config_model: ClassVar[type[BaseModel] | None] = None
+    """The pydantic model of this engine's own smss keys; field ``api_key`` reads key ``API_KEY``."""
+
+    accepts_any_key: ClassVar[bool] = False
+    """Whether a file may hold keys that only the engine itself knows (no unknown-key warnings then)."""
+
+    requires_signature: ClassVar[bool] = True
+    """Whether a file without ``FUNCTION_NAME`` is an error."""
+
+    def __init__(self, context: EngineContext, config: Any = None) -> None:
+        self.context = context
+        self.config = config
+
+    async def open(self) -> None:
+        """Nothing to make ready."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def watched(self) -> Sequence[Path]:
+        """No further files."""
+        return ()
+
+    def functions(self) -> Iterable[Function]:
+        """The one function that the file declares."""
+        execute: Callable[..., Any] = self.execute
+        mode, takes_call = _shape(getattr(execute, "__func__", execute), execute)
+        if takes_call:
+            return (self.context.function(execute, mode),)
+        return (self.context.function(_without_call(execute), mode),)
+
+    def execute(self, parameters: dict[str, Any], *further: Any, **none: Any) -> Any:
+        """Do the work. Exceptions go to the host, which makes them ``ExecutionFailed``.
+
+        Written as ``execute(self, parameters)`` or ``execute(self, parameters, call)``; the further
+        parameters here only let type checkers accept both.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define execute(self, parameters)")
+
+    # SEMOSS's names for what the signature says.
+
+    @property
+    def signature(self) -> FunctionSignature:
+        """The signature of the engine's first function."""
+        return next(iter(self.functions())).signature
+
+    def get_function_name(self) -> str:
+        """The function's name."""
+        return self.signature.name
+
+    def get_function_description(self) -> str:
+        """What the function does, for people and models."""
+        return self.signature.description
+
+    def get_parameters(self) -> list[FunctionParameter]:
+        """The parameters in declared order."""
+        signature = self.signature
+        return [
+            FunctionParameter(
+                name=name,
+                type=_type_word(schema),
+                description=str(schema.get("description", "")) if isinstance(schema, Mapping) else "",
+                required=name in signature.required,
+            )
+            for name, schema in signature.properties.items()
+        ]
+
+    def get_required_parameters(self) -> list[str]:
+        """The names a caller must give."""
+        return list(self.signature.required)
+
+    def get_function_definition_json(self) -> dict[str, Any]:
+        """``{"name", "description", "parameters"}`` with a valid JSON Schema.
+
+        SEMOSS puts ``required`` beside the schema, as a list in a list; here it stands inside.
+        """
+        signature = self.signature
+        return {
+            "name": signature.name,
+            "description": signature.description,
+            "parameters": dict(signature.parameters),
+        }
+
+    def get_function_defintion_json(self) -> dict[str, Any]:
+        """SEMOSS's spelling of :meth:`get_function_definition_json`."""
+        return self.get_function_definition_json()
+
+    def build_openai_function_engine_tool_map(self) -> dict[str, Any]:
+        """The function as an OpenAI Chat Completions tool."""
+        from enginehost.specs import to_spec
+
+        return to_spec(self.signature, "openai")
+
+    def build_bedrock_tool_spec(self) -> dict[str, Any]:
+        """The function as a Bedrock Converse ``toolSpec``."""
+        from enginehost.specs import to_spec
+
+        return to_spec(self.signature, "bedrock")
+
+
+def _type_word(schema: Any) -> str:
+    declared = schema.get("type", "") if isinstance(schema, Mapping) else ""
+    return declared if isinstance(declared, str) else "|".join(str(part) for part in declared)
+
+
+_shapes: dict[Any, tuple[RunMode, bool]] = {}
+
+
+def _shape(definition: Any, execute: Callable[..., Any]) -> tuple[RunMode, bool]:
+    """How ``execute`` runs and whether it takes the call; looked up once per class."""
+    known = _shapes.get(definition)
+    if known is None:
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        taken = sum(p.kind in positional for p in inspect.signature(execute).parameters.values())
+        known = _shapes[definition] = (run_mode(execute), taken >= 2)
+    return known
+
+
+def _without_call(execute: Callable[..., Any]) -> Run:
+    def run(parameters: dict[str, Any], call: Call) -> Any:
+        return execute(parameters)
+
+    return run
+
+
+__all__ = [
+    "CURRENT",
+    "TRANSITIONS",
+    "AbstractFunctionEngine",
+    "Annotations",
+    "Approval",
+    "Call",
+    "EngineContext",
+    "EngineState",
+    "Function",
+    "FunctionParameter",
+    "FunctionSignature",
+    "HostAccess",
+    "IFunctionEngine",
+    "Limits",
+    "Run",
+    "RunMode",
+    "current_call",
+    "run_mode",
+]

@@ -1,0 +1,88 @@
+"""The smss files of a folder: which there are, and which changed since the last look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+PRUNED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
+"""Folders that hold no smss files and may be huge; hidden ones (``.git``, ``.venv``) are pruned too."""
+
+SUFFIX = ".smss"
+
+
+class Fingerprint(NamedTuple):
+    """What changes when a file changes."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(slots=True)
+class Listing:
+    """One look at a folder. ``missing`` where the folder itself is not there."""
+
+    files: dict[Path, Fingerprint] = field(default_factory=dict)
+    folders: list[Path] = field(default_factory=list)
+    missing: bool = False
+
+
+def is_smss(path: Path) -> bool:
+    """Whether the file name is that of an engine (``*.temp`` files of SEMOSS are none)."""
+    return path.suffix.lower() == SUFFIX and not path.name.startswith(".")
+
+
+def pruned(name: str) -> bool:
+    """Whether a folder of this name is left alone."""
+    return name.startswith(".") or name in PRUNED
+
+
+def fingerprint(path: Path) -> Fingerprint | None:
+    """The file's fingerprint, ``None`` where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return Fingerprint(found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def look(root: Path) -> Listing:
+    """Every smss file below ``root``, and every folder worth watching, ``root`` first."""
+    listing = Listing()
+    if not root.is_dir():
+        listing.missing = True
+        return listing
+    visited: set[tuple[int, int]] = set()
+    pending = [str(root)]
+    while pending:
+        folder = pending.pop()
+        try:
+            status = os.stat(folder)  # noqa: PTH116 - `os.scandir` and plain strings: 10,000 files in 35 ms
+            if (status.st_dev, status.st_ino) in visited:
+                continue
+            visited.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as entries:
+                pending.extend(_look_at(entries, listing))
+        except OSError:
+            continue
+        listing.folders.append(Path(folder))
+    return listing
+
+
+def _look_at(entries: Iterable[os.DirEntry[str]], listing: Listing) -> list[str]:
+    folders: list[str] = []
+    for entry in entries:
+        try:
+            if entry.name.lower().endswith(SUFFIX) and not entry.name.startswith(".") and entry.is_file():
+                status = entry.stat()
+                seen = Fingerprint(status.st_mtime_ns, status.st_size, status.st_ino)
+                listing.files[Path(entry.path)] = seen
+            elif entry.is_dir() and not pruned(entry.name):
+                folders.append(entry.path)
+        except OSError:
+            continue
+    return folders

@@ -1,0 +1,142 @@
+"""Keeping the engines in step with a folder: what a batch of events means for the files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.folder import Fingerprint, Listing, fingerprint, is_smss, look, pruned
+from enginehost.lifecycle import Engines
+from enginehost.watch import Watch
+
+GRACE_SECONDS = 0.25
+"""How long a file may be gone before its engine goes: editors save by removing and renaming."""
+
+FOLDER_GRACE_SECONDS = 2.0
+"""The same for the folder itself: deployments swap it."""
+
+_log = logging.getLogger("enginehost.following")
+
+
+class Following:
+    """Follows ``root``; ``policy_file`` is watched beside it."""
+
+    def __init__(self, root: Path, engines: Engines, policy_file: Path | None) -> None:
+        self._root = root
+        self._engines = engines
+        self._policy_file = policy_file
+        self._missing = False
+        self._stop = threading.Event()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._watch = Watch(root, self._watched)
+
+    async def load(self) -> None:
+        """Load everything there is."""
+        listing = await self._look()
+        self._missing = listing.missing
+        await self._engines.update(listing.files)
+
+    def start(self, policy_changed: Callable[[], None]) -> None:
+        """Follow from now on; ``policy_changed`` is called when the policy file was written."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(policy_changed))
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        self._stop.set()
+        self._stopping.set()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def problems(self) -> list[Diagnostic]:
+        """What is wrong with the folder as a whole."""
+        found: list[Diagnostic] = []
+        if self._missing:
+            hint = "create it: it is picked up when it appears"
+            message = "there is no such folder"
+            found.append(Diagnostic(str(self._root), 0, 0, Severity.ERROR, "folder-missing", message, hint))
+        if self._watch.polling:
+            hint = "raise fs.inotify.max_user_watches; until then changes are seen a little later"
+            message = "the system has no more inotify watches; the folder is polled"
+            found.append(Diagnostic(str(self._root), 0, 0, Severity.WARNING, "polling", message, hint))
+        return found
+
+    def _watched(self) -> list[Path]:
+        paths = list(self._engines.watched())
+        return [*paths, self._policy_file] if self._policy_file is not None else paths
+
+    async def _look(self) -> Listing:
+        return await asyncio.get_running_loop().run_in_executor(None, look, self._root)
+
+    async def _follow(self, policy_changed: Callable[[], None]) -> None:
+        async for batch in self._watch.batches(self._stop):
+            try:
+                if batch is None:
+                    await self._catch_up()
+                    continue
+                if self._policy_file is not None and self._policy_file in batch:
+                    policy_changed()
+                await self._take(batch)
+            except Exception:  # noqa: BLE001 - the next look finds what this one missed
+                _log.exception("a change in the folder could not be followed")
+
+    async def _catch_up(self) -> None:
+        """Compare everything with what was loaded."""
+        listing = await self._look()
+        if listing.missing:
+            await self._pause(FOLDER_GRACE_SECONDS)
+            listing = await self._look()
+        self._missing = listing.missing
+        known = self._engines.files
+        changed = {path: seen for path, seen in listing.files.items() if known.get(path) != seen}
+        outdated = await asyncio.get_running_loop().run_in_executor(None, self._engines.outdated)
+        for path in (*outdated, *self._engines.unmade()):
+            if path in listing.files:
+                changed[path] = listing.files[path]
+        gone = [path for path in known if path not in listing.files]
+        if gone and not listing.missing:
+            await self._pause(GRACE_SECONDS)
+            gone = [path for path in gone if fingerprint(path) is None]
+        if changed or gone:
+            await self._engines.update(changed, gone)
+
+    async def _take(self, batch: set[Path]) -> None:
+        """Load what the events name: smss files, and those whose scripts they are."""
+        scripts = self._engines.watched()
+        named = {path for path in batch if is_smss(path) and self._inside(path)}
+        for path in batch:
+            if path in scripts:
+                named.update(scripts[path])
+            elif not is_smss(path):
+                named.update(self._engines.unmade(path))
+        if not named:
+            return
+        known = self._engines.files
+        now = {path: fingerprint(path) for path in named}
+        missing = [path for path, seen in now.items() if seen is None and path in known]
+        changed: dict[Path, Fingerprint] = {path: seen for path, seen in now.items() if seen is not None}
+        if changed:
+            await self._engines.update(changed)
+        if missing:
+            await self._pause(GRACE_SECONDS)
+            back = {path: seen for path in missing if (seen := fingerprint(path)) is not None}
+            await self._engines.update(back, [path for path in missing if path not in back])
+
+    def _inside(self, path: Path) -> bool:
+        try:
+            parts = path.relative_to(self._root).parts[:-1]
+        except ValueError:
+            return False
+        return not any(pruned(part) for part in parts)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,519 @@
+"""The host: a folder of smss files in, functions that can be called out.
+
+::
+
+    async with Host("smss") as host:
+        print(await host.call("add", {"a": 1, "b": 2}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
+
+from enginehost.caller import LOCAL, Caller
+from enginehost.catalog import Catalog, EngineRecord, Entry
+from enginehost.contributions import Contributions, collect
+from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.engine import Call, EngineState, IFunctionEngine
+from enginehost.errors import ConfigError, EngineHostError, TooLarge
+from enginehost.faces import Faces
+from enginehost.following import Following
+from enginehost.invoke import Invoker
+from enginehost.lifecycle import Engines
+from enginehost.loader import folder_loader, functions_of
+from enginehost.names import FaceNames
+from enginehost.plugins import PluginRegistry
+from enginehost.policy import Policy, load_policy, policy_for
+from enginehost.record import Recorder, Sink
+from enginehost.redaction import Redactor
+from enginehost.runtime import Runtime
+from enginehost.safe_text import explain
+from enginehost.secrets import Secrets
+from enginehost.settings import HostSettings, load_settings
+from enginehost.sinks import AuditFile, console_log, each, json_log
+from enginehost.specs import register_spec_kind, spec_kinds, to_spec
+from enginehost.values import encode
+
+if TYPE_CHECKING:
+    from enginehost.databus import Databus, DatabusConfig
+
+_FOREVER = 10 * 365 * 86400.0
+"""Seconds; the deadline of calls that have none."""
+
+_log = logging.getLogger("enginehost.host")
+
+
+class Host:
+    """A running engine host.
+
+    ``folder`` is watched for smss files; ``None`` serves only engines that are added by hand.
+    ``databus`` is ``"auto"`` (where the DDS library is installed), ``None``, or a
+    :class:`~enginehost.databus.DatabusConfig`. ``settings`` default to what ``enginehost.yaml`` and the
+    environment say. ``log`` is where one line per call is written (nowhere by default).
+    ``watch`` off loads the folder once.
+
+    Raises :class:`~enginehost.errors.ConfigError` where settings or the policy are wrong. A wrong smss
+    file never does: it is listed in :meth:`problems`.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = "smss",
+        databus: Literal["auto"] | DatabusConfig | None = "auto",
+        *,
+        settings: HostSettings | None = None,
+        registry: PluginRegistry | None = None,
+        log: TextIO | None = None,
+        watch: bool = True,
+    ) -> None:
+        self.folder = Path(folder).absolute() if folder is not None else None
+        self.settings = settings if settings is not None else load_settings(self.folder)
+        self.registry = registry or PluginRegistry()
+        self.catalog = Catalog()
+        self.redactor = Redactor()
+        self.bus: Databus | None = None
+        self.ready = False
+        self._databus = databus
+        self._log_stream = log
+        self._watch = watch
+        self._contributions = Contributions()
+        self._faces: Faces | None = None
+        self._audit: AuditFile | None = None
+        self._following: Following | None = None
+        self._engines: Engines | None = None
+        self._added: dict[str, EngineRecord] = {}
+        self._names: dict[str, tuple[int, FaceNames]] = {}
+        self._specs: dict[str, tuple[int, dict[str, dict[str, Any]]]] = {}
+        self._unregister: list[Any] = []
+        self._tracing_task: asyncio.Task[None] | None = None
+        self._started = False
+        self._ending = asyncio.Lock()
+        """One stop at a time: a second waits for the first, and ends what it left."""
+        self._problems: list[Diagnostic] = []
+        settings = self.settings
+        self._recorder = Recorder((), lossless=settings.audit.path is not None)
+        self._invoker = Invoker(
+            self.catalog,
+            policy_for(settings),
+            self._recorder,
+            default_timeout=settings.default_timeout or _FOREVER,
+            max_result_bytes=settings.max_result_bytes,
+            max_in_flight=settings.max_in_flight,
+            keep_values=settings.audit.values and settings.audit.path is not None,
+            explain=lambda error: explain(error, self.redactor),
+        )
+
+    # Life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Load plugins and the folder, open the engines, go on the databus.
+
+        Returns when every engine serves, failed, or has used up its time to open. A host starts once;
+        where that fails, nothing of it is left running.
+        """
+        if self._started:
+            raise RuntimeError("a host starts once; make another one")
+        self._started = True
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._contributions = await loop.run_in_executor(None, collect, self.registry)
+        self._add_spec_kinds()
+        self._recorder.sinks = self._sinks()
+        self._recorder.start()
+        self._invoker.tracing.refresh()
+        self._tracing_task = loop.create_task(self._keep_looking_for_a_tracer())
+        self._faces = Faces(
+            self._contributions.faces, self.registry.report, timeout=self.settings.open_timeout
+        )
+        await self._start_folder()
+        await self._start_bus()
+        await self._faces.start(self)
+        self.ready = True
+
+    async def stop(self, drain: float | None = None) -> None:
+        """Refuse new calls, let the running ones end for ``drain`` seconds, then end them; close all.
+
+        Every call is answered: with its result, or with ``engine_unavailable``.
+        """
+        self.ready = False
+        self._invoker.accepting = False
+        async with self._ending:
+            await self._stop(self.settings.drain_seconds if drain is None else drain)
+
+    async def _stop(self, drain: float) -> None:
+        if self._following is not None:
+            await self._following.stop()
+        await self._drained(drain)
+        if self._invoker.stop_waiting():
+            await self._drained(2.0)
+        if self._faces is not None:
+            await self._faces.stop()
+        if self.bus is not None:
+            await self.bus.stop()
+        await self._close_engines()
+        await self._invoker.close()
+        if self._tracing_task is not None:
+            self._tracing_task.cancel()
+            await asyncio.wait({self._tracing_task})
+        await asyncio.get_running_loop().run_in_executor(None, self._recorder.stop)
+        if self._audit is not None:
+            self._audit.close()
+        while self._unregister:
+            self._unregister.pop()()
+
+    @property
+    def accepting(self) -> bool:
+        """Whether new calls are taken (not while draining)."""
+        return self._invoker.accepting
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that run or wait now."""
+        return self._invoker.in_flight
+
+    # Calls
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Call a function and give its result (a list, where it streams).
+
+        ``caller`` defaults to the caller of the call this code serves, else to the program itself.
+        ``timeout`` in seconds can only shorten what the function and the host allow. Raises the errors
+        of :mod:`enginehost.errors`.
+        """
+        return await self._invoker.call(name, arguments, caller=caller, timeout=timeout)
+
+    def stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        """The items of a streaming function as they come; the one result of a plain one."""
+        return self._invoker.stream(name, arguments, caller=caller, timeout=timeout)
+
+    def call_json(
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        caller: Caller,
+        timeout: float | None = None,
+        trace: int = 0,
+        parent: int = 0,
+        coerce: bool = False,
+        calls: list[Call] | None = None,
+    ) -> Coroutine[Any, Any, bytes]:
+        """:meth:`call` for faces: the result as JSON bytes, within the size limit.
+
+        ``trace`` and ``parent`` are the W3C ids that came with the request; ``coerce`` lets text stand for
+        numbers and booleans (loosely typed faces). The call is put into ``calls`` when it has its ids.
+        """
+        return self._invoker.call(
+            name,
+            arguments,
+            caller=caller,
+            timeout=timeout,
+            trace=trace,
+            parent=parent,
+            coerce=coerce,
+            encode=self._encode,
+            calls=calls,
+        )
+
+    def stream_json(
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        caller: Caller,
+        timeout: float | None = None,
+        trace: int = 0,
+        parent: int = 0,
+        coerce: bool = False,
+        calls: list[Call] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """:meth:`stream` for faces: each item as JSON bytes."""
+        return self._invoker.stream(
+            name,
+            arguments,
+            caller=caller,
+            timeout=timeout,
+            trace=trace,
+            parent=parent,
+            coerce=coerce,
+            encode=self._encode,
+            calls=calls,
+        )
+
+    # What there is
+
+    def functions(self, caller: Caller | None = None, tags: Iterable[str] = ()) -> list[Entry]:
+        """The functions that ``caller`` may view, by name; with ``tags``, those that have one of them."""
+        caller = caller or LOCAL
+        wanted = frozenset(tags)
+        return [
+            entry
+            for entry in self.catalog
+            if (not wanted or not wanted.isdisjoint(entry.signature.tags))
+            and (caller is LOCAL or self.policy.may_view(caller, entry.signature))
+        ]
+
+    def entry(self, name: str, caller: Caller | None = None) -> Entry:
+        """One function.
+
+        Raises ``UnknownFunction`` (also where the caller may not view it) and ``EngineUnavailable``.
+        """
+        return self._invoker.entry(name, caller or LOCAL)
+
+    def tools(
+        self, kind: str = "openai", *, caller: Caller | None = None, tags: Iterable[str] = ()
+    ) -> list[dict[str, Any]]:
+        """The functions as tools of one kind (:func:`enginehost.specs.spec_kinds`).
+
+        Raises ``InvalidRequest`` for an unknown kind.
+        """
+        version, specs = self._specs.get(kind, (-1, {}))
+        if version != self.catalog.version:
+            specs = {}
+            self._specs[kind] = (self.catalog.version, specs)
+        names = self.face_names(kind)
+        found: list[dict[str, Any]] = []
+        for entry in self.functions(caller, tags):
+            spec = specs.get(entry.name)
+            if spec is None:
+                spec = specs[entry.name] = to_spec(entry.signature, kind, name=names.to_face(entry.name))
+            found.append(spec)
+        return found
+
+    def resolve(self, name: str, kind: str) -> str:
+        """The function that a face of ``kind`` shows as ``name``; ``name`` itself where there is none."""
+        if self.catalog.get(name) is not None:
+            return name
+        return self.face_names(kind).from_face(name) or name
+
+    @property
+    def policy(self) -> Policy:
+        """Who may view and call what, now."""
+        return self._invoker.policy
+
+    def problems(self) -> list[Diagnostic]:
+        """Everything that is wrong now: files, name conflicts, plugins, the folder, the databus."""
+        found = list(self._problems)
+        if self._following is not None:
+            found += self._following.problems()
+        for record in sorted(self.catalog.records.values(), key=lambda record: record.source):
+            found += record.diagnostics
+        found += [conflict.diagnostic() for conflict in self.catalog.conflicts()]
+        found += [
+            Diagnostic(problem.distribution, 0, 0, Severity.WARNING, "plugin", str(problem), problem.hint)
+            for problem in self.registry.problems
+        ]
+        return found
+
+    def metrics(self) -> bytes:
+        """Prometheus text. Takes a while with thousands of functions: call it on a thread."""
+        from enginehost.metrics import render
+
+        return render(self._invoker, self.catalog)
+
+    async def add_engine(self, record: EngineRecord, engine: IFunctionEngine) -> None:
+        """Serve an engine that has no file (a program's own). Raises what its ``open`` raises."""
+        if record.engine_id in self.catalog.records:
+            raise ValueError(f"there is an engine with the id {record.engine_id!r} already")
+        try:
+            await engine.open()
+            functions = functions_of(engine)
+        except BaseException:
+            await engine.close()
+            raise
+        record.engine = engine
+        if record.state is not EngineState.READY:
+            record.move(EngineState.READY)
+        self._added[record.engine_id] = record
+        self.catalog.put(record, functions)
+
+    async def remove_engine(self, engine_id: str) -> None:
+        """Take an engine of :meth:`add_engine` out again and close it."""
+        record = self._added.pop(engine_id)
+        self.catalog.remove(engine_id)
+        record.move(EngineState.CLOSING)
+        if record.engine is not None:
+            await record.engine.close()
+
+    def reload_policy(self) -> None:
+        """Read the policy file again. Raises ``ConfigError``; then the old policy stays."""
+        policy = self.settings.policy
+        if policy is not None and policy.file is not None:
+            self._invoker.policy = load_policy(policy.file)
+            self.catalog.version += 1
+            if self.bus is not None:
+                self.bus.refresh()
+
+    # Inside
+
+    def _encode(self, result: Any, runtime: Runtime) -> bytes:
+        data = encode(result, allow_nan=self.settings.allow_nan)
+        if len(data) > runtime.max_result_bytes:
+            raise TooLarge(f"the result of {runtime.name}", limit=runtime.max_result_bytes, size=len(data))
+        return data
+
+    def face_names(self, kind: str) -> FaceNames:
+        """The names of all functions on faces of ``kind``; :meth:`resolve` is the way back."""
+        version, names = self._names.get(kind, (-1, None))
+        if names is None or version != self.catalog.version:
+            names = FaceNames((entry.name for entry in self.catalog), kind)
+            self._names[kind] = (self.catalog.version, names)
+        return names
+
+    def _sinks(self) -> list[Sink]:
+        sinks: list[Sink] = []
+        if self._log_stream is not None:
+            wanted = self.settings.log.format
+            console = wanted == "console" or (wanted == "auto" and self._log_stream.isatty())
+            sinks.append(console_log(self._log_stream) if console else json_log(self._log_stream))
+        if self.settings.audit.path is not None:
+            self._audit = AuditFile(self.settings.audit.path, values=self.settings.audit.values)
+            sinks.append(self._audit)
+        return sinks + [each(observe) for observe in self._contributions.observers]
+
+    def _add_spec_kinds(self) -> None:
+        for kind, mapper in self._contributions.signature_mappers.items():
+            if kind not in spec_kinds():  # another host in this process has the plugin's kind already
+                self._unregister.append(register_spec_kind(kind, mapper))
+
+    async def _keep_looking_for_a_tracer(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._invoker.tracing.refresh()
+
+    async def _start_folder(self) -> None:
+        if self.folder is None:
+            return
+        secrets = Secrets(
+            folder=self.settings.secrets.folder,
+            env_prefix=self.settings.secrets.env_prefix,
+            stores=self._contributions.secrets,
+            engine_stores=self._contributions.engine_secrets,
+            redactor=self.redactor,
+        )
+        loop = asyncio.get_running_loop()
+
+        def changed(path: Path) -> None:
+            if self._engines is not None:
+                with suppress(RuntimeError):  # the loop has closed meanwhile
+                    loop.call_soon_threadsafe(self._engines.functions_changed, path)
+
+        self._engines = Engines(
+            self.catalog,
+            folder_loader(self.registry, secrets, self.settings, self.folder, changed),
+            self.folder,
+            open_timeout=self.settings.open_timeout,
+            drain_seconds=self.settings.drain_seconds,
+        )
+        self._invoker.loading = True
+        try:
+            self._following = Following(self.folder, self._engines, self._policy_file())
+            await self._following.load()
+            await self._engines.opened(self.settings.open_timeout + 1.0)
+        finally:
+            self._invoker.loading = False
+        if self._watch:
+            self._following.start(self._policy_changed)
+
+    def _policy_file(self) -> Path | None:
+        policy = self.settings.policy
+        return policy.file.absolute() if policy is not None and policy.file is not None else None
+
+    def _policy_changed(self) -> None:
+        try:
+            self.reload_policy()
+        except ConfigError as error:
+            _log.error("the policy file is wrong and the old policy stays: %s", error)
+            self._note("policy", error)
+        else:
+            self._problems = [found for found in self._problems if found.code != "policy"]
+
+    def _note(self, code: str, error: ConfigError) -> None:
+        self._problems = [found for found in self._problems if found.code != code]
+        self._problems.append(
+            Diagnostic(error.path, error.line, error.column, Severity.ERROR, code, error.message, error.hint)
+        )
+
+    async def _start_bus(self) -> None:
+        config = self._bus_config()
+        if config is None:
+            return
+        from enginehost.databus import Databus
+
+        bus = Databus(self, config)
+        try:
+            await bus.start()
+        except EngineHostError as error:
+            if self._databus != "auto" or self.settings.databus.enabled is True:
+                raise
+            _log.warning("databus unavailable: %s", error.message)
+            hint = "run with --no-bus, or see `enginehost doctor`"
+            problem = ConfigError(f"databus unavailable: {error.message}", hint=hint)
+            self._note("databus", problem)
+        else:
+            self.bus = bus
+
+    def _bus_config(self) -> DatabusConfig | None:
+        from enginehost.databus.config import DatabusConfig
+
+        settings = self.settings.databus
+        if self._databus is None or settings.enabled is False:
+            return None
+        if not isinstance(self._databus, DatabusConfig):
+            return DatabusConfig(
+                domain=settings.domain,
+                interface=settings.interface,
+                service=settings.service,
+                state_dir=self.settings.state_dir,
+            )
+        if self._databus.state_dir is None:
+            return replace(self._databus, state_dir=self.settings.state_dir)
+        return self._databus
+
+    async def _drained(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self._invoker.in_flight and loop.time() < until:  # noqa: ASYNC110 - an event would cost each call
+            await asyncio.sleep(0.01)
+
+    async def _close_engines(self) -> None:
+        for engine_id in tuple(self._added):
+            try:
+                await self.remove_engine(engine_id)
+            except Exception:  # noqa: BLE001 - the plugin boundary: one engine's close must not stop the others
+                _log.exception("engine %s did not close cleanly", engine_id)
+        if self._engines is not None:
+            await self._engines.close()

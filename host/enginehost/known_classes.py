@@ -1,0 +1,39 @@
+"""What is known about engine classes that nobody here provides: SEMOSS's, and those of plugins.
+
+SEMOSS names a Java class in ``ENGINE_TYPE``; its package says which catalog type the file belongs to
+(the packages are those below ``prerna.engine.impl``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SEMOSS_PREFIX = "prerna."
+_FUNCTIONS = "prerna.engine.impl.function."
+
+CATALOG_TYPES: Mapping[str, str] = {
+    "prerna.engine.impl.guardrail.": "guardrail",
+    "prerna.engine.impl.model.": "model",
+    "prerna.engine.impl.storage.": "storage",
+    "prerna.engine.impl.vector.": "vector",
+    "prerna.engine.impl.venv.": "virtual environment",
+    "prerna.project.": "project",
+    "prerna.engine.impl.": "database",
+}
+"""Prefix of a Java class name → SEMOSS catalog type; the first that fits counts."""
+
+PLUGIN_OF: Mapping[str, str] = {
+    "bedrock": "enginehost-bedrock",
+    "openai": "enginehost-openai",
+}
+"""Alias in lower case → the distribution that provides it when installed."""
+
+
+def semoss_reason(class_name: str) -> str | None:
+    """Why a SEMOSS class is not supported; ``None`` when the name is not one of SEMOSS's."""
+    if class_name.startswith(_FUNCTIONS):
+        return f"unsupported: SEMOSS function engine {class_name.rpartition('.')[2]}"
+    for prefix, catalog_type in CATALOG_TYPES.items():
+        if class_name.startswith(prefix):
+            return f"unsupported: SEMOSS {catalog_type} engine"
+    return "unsupported: SEMOSS class" if class_name.startswith(SEMOSS_PREFIX) else None

@@ -1,0 +1,141 @@
+"""The signature that an smss file declares, with the rules of its calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from enginehost.call_rules import read_approval, read_bind, read_limits
+from enginehost.engine import Approval, Limits
+from enginehost.given_schema import TYPE_HINT, schema_fault, with_json_types
+from enginehost.interpret import Declaration
+from enginehost.parameter_list import object_schema, read_parameters, report_schema_fault
+from enginehost.signature import Annotations, FunctionSignature, JsonSchema
+
+_ANNOTATIONS = {
+    "title": "title",
+    "readonly": "read_only",
+    "destructive": "destructive",
+    "idempotent": "idempotent",
+    "openworld": "open_world",
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NO_ANNOTATIONS = Annotations()
+MAX_NAME = 256
+"""Longest name of a function, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureParts:
+    """What :class:`~enginehost.engine.EngineContext` takes from a file; see there.
+
+    ``signature`` is ``None`` only where the engine needs none and the file has no ``FUNCTION_NAME``.
+    """
+
+    signature: FunctionSignature | None
+    limits: Limits = field(default_factory=Limits)
+    bind: Mapping[str, Any] = field(default_factory=dict)
+    approval: Approval = Approval.NEVER
+    coerce_text: bool = False
+
+
+def read_signature(declaration: Declaration, *, required: bool = True) -> SignatureParts | None:
+    """The signature and its rules; ``None`` after errors, which stand in the declaration's diagnostics.
+
+    ``required=False`` is for engines that can do without ``FUNCTION_NAME``. A file counts as
+    SEMOSS-typed (``coerce_text``) when it writes ``parameterType`` or ``parameterName``: those are
+    written by SEMOSS and its forms, whose callers send every argument as text.
+    """
+    before = len(declaration.diagnostics)
+    name = _read_name(declaration, required=required)
+    parameters = read_parameters(declaration)
+    bind = read_bind(declaration)
+    signature = FunctionSignature(
+        name=name,
+        description=_read_description(declaration) if name else "",
+        parameters=object_schema(declaration, parameters, bind),
+        result=_read_result(declaration) if "FUNCTION_RESULT" in declaration else None,
+        annotations=_read_annotations(declaration)
+        if "FUNCTION_ANNOTATIONS" in declaration
+        else _NO_ANNOTATIONS,
+        tags=_read_tags(declaration) if "FUNCTION_TAGS" in declaration else (),
+    )
+    limits, approval = read_limits(declaration), read_approval(declaration)
+    if len(declaration.diagnostics) > before and declaration.has_errors:
+        return None
+    return SignatureParts(signature if name else None, limits, bind, approval, parameters.semoss)
+
+
+def _read_name(declaration: Declaration, *, required: bool) -> str:
+    if not required and not declaration.words("FUNCTION_NAME"):
+        return ""
+    name = declaration.require("FUNCTION_NAME", hint="add FUNCTION_NAME: the name the function is called by")
+    if len(name) > MAX_NAME or _CONTROL.search(name):
+        message = f"FUNCTION_NAME is longer than {MAX_NAME} characters or holds control characters"
+        declaration.error("FUNCTION_NAME", "bad-name", message, "use letters, digits, _ and -")
+    return name
+
+
+def _read_description(declaration: Declaration) -> str:
+    description = declaration.words("FUNCTION_DESCRIPTION")
+    if not description:
+        hint = "say in one sentence what the function does: models choose by it"
+        declaration.warning("FUNCTION_DESCRIPTION", "no-description", "FUNCTION_DESCRIPTION is missing", hint)
+    return description
+
+
+def _read_result(declaration: Declaration) -> JsonSchema | None:
+    declared = declaration.json("FUNCTION_RESULT")
+    if declared is None:
+        return None
+    if not isinstance(declared, dict):
+        message, hint = "FUNCTION_RESULT is not a JSON Schema object", 'write {"type": "number"}'
+        declaration.error("FUNCTION_RESULT", "bad-schema", message, hint)
+        return None
+    unknown: list[str] = []
+    schema = with_json_types(cast("dict[str, Any]", declared), unknown)
+    for word in unknown:
+        message = f"FUNCTION_RESULT: the type {word[:80]!r} is not known; anything is allowed"
+        declaration.warning("FUNCTION_RESULT", "unknown-type", message, TYPE_HINT)
+    if fault := schema_fault(schema):
+        report_schema_fault(declaration, "FUNCTION_RESULT", fault)
+    return schema
+
+
+def _read_annotations(declaration: Declaration) -> Annotations:
+    key = "FUNCTION_ANNOTATIONS"
+    declared = declaration.json(key)
+    hint = 'write {"readOnly": true, "destructive": false}'
+    if declared is None:
+        return _NO_ANNOTATIONS
+    if not isinstance(declared, dict):
+        declaration.error(key, "bad-annotations", f"{key} is not a JSON object", hint)
+        return _NO_ANNOTATIONS
+    values: dict[str, Any] = {}
+    for word, value in cast("dict[str, Any]", declared).items():
+        # MCP writes readOnlyHint
+        field_name = _ANNOTATIONS.get(word.lower().replace("_", "").removesuffix("hint"))
+        if field_name is None:
+            message = f"{key}: {word!r} is unknown and has no effect"
+            known = "there are title, readOnly, destructive, idempotent, openWorld"
+            declaration.warning(key, "unknown-annotation", message, known)
+        elif isinstance(value, str if field_name == "title" else bool):
+            values[field_name] = value
+        elif value is not None:
+            wanted = "text" if field_name == "title" else "true or false"
+            declaration.error(key, "bad-annotations", f"{key}: {word} must be {wanted}", hint)
+    return Annotations(**values)
+
+
+def _read_tags(declaration: Declaration) -> tuple[str, ...]:
+    key = "FUNCTION_TAGS"
+    text = declaration.words(key)
+    tags: Any = declaration.json(key) if text.startswith("[") else text.split(",")
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in cast("list[Any]", tags)):
+        if tags is not None:
+            hint = 'write a, b or ["a", "b"]'
+            declaration.error(key, "bad-tags", f"{key} is not a list of words", hint)
+        return ()
+    return tuple(dict.fromkeys(tag.strip() for tag in cast("list[str]", tags) if tag.strip()))

@@ -1,0 +1,210 @@
+"""What is written down of each call: counters on the event loop, lines by a thread.
+
+The call path appends one tuple to a queue (0.1 µs); a writer thread makes the log line and the audit
+line of it. The counters are plain integers that ``/metrics`` reads when it is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+_log = logging.getLogger("enginehost.record")
+
+BUCKETS: tuple[float, ...] = (0.0005, 0.002, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0)
+"""Upper bounds of the duration histogram, seconds; few, since each function has its own row."""
+
+
+class Stats:
+    """Counters of one function since the host started; they outlive a reload of its engine."""
+
+    __slots__ = ("buckets", "outcomes", "running", "total_seconds")
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, int] = {}
+        self.buckets = [0] * (len(BUCKETS) + 1)
+        self.total_seconds = 0.0
+        self.running = 0
+
+    def add(self, outcome: str, seconds: float) -> None:
+        """Count one call that ended."""
+        outcomes = self.outcomes
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+        self.total_seconds += seconds
+
+    @property
+    def calls(self) -> int:
+        """Calls that ended."""
+        return sum(self.buckets)
+
+
+class RawRecord(NamedTuple):
+    """One call as the call path knows it; the writer thread makes a :class:`CallRecord` of it.
+
+    The call path queues it as a bare tuple in this order, which costs a fifth.
+    """
+
+    ended: float
+    function: str
+    engine_id: str
+    subject: str
+    tenant: str
+    face: str
+    span: int
+    trace: int
+    parent: int
+    outcome: str
+    seconds: float
+    error: BaseException | None
+    arguments: Any
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call that ended: who, what, when, outcome.
+
+    ``started`` is RFC 3339 UTC; ``duration_ms`` milliseconds; ``outcome`` is ``ok`` or an error code;
+    ``arguments`` and ``result`` are present only where the audit was asked to keep values.
+    """
+
+    started: str
+    function: str
+    engine: str
+    subject: str
+    tenant: str
+    face: str
+    call_id: str
+    chain_id: str
+    parent_id: str
+    outcome: str
+    duration_ms: float
+    error: str = ""
+    cause: str = ""
+    """The traceback of what the function raised; for the log, never for a caller."""
+    arguments: Any = None
+    result: Any = None
+
+
+def cause_text(error: BaseException | None, limit: int = 8000) -> str:
+    """The traceback of what lies behind an error, its last ``limit`` characters."""
+    cause = error.__cause__ if error is not None else None
+    return "".join(traceback.format_exception(cause))[-limit:] if cause is not None else ""
+
+
+Sink = Callable[[Sequence[RawRecord]], None]
+"""Takes a batch of records, on the writer thread."""
+
+
+def call_record(raw: RawRecord) -> CallRecord:
+    """The record in its public form."""
+    error = raw.error
+    return CallRecord(
+        started=datetime.fromtimestamp(raw.ended - raw.seconds, UTC).isoformat(timespec="microseconds"),
+        function=raw.function,
+        engine=raw.engine_id,
+        subject=raw.subject,
+        tenant=raw.tenant,
+        face=raw.face,
+        call_id=f"{raw.span:016x}",
+        chain_id=f"{raw.trace:032x}",
+        parent_id=f"{raw.parent:016x}" if raw.parent else "",
+        outcome=raw.outcome,
+        duration_ms=round(raw.seconds * 1000, 4),
+        error=str(error) if error is not None else "",
+        cause=cause_text(error),
+        arguments=raw.arguments,
+        result=raw.result,
+    )
+
+
+class Recorder:
+    """Hands records from the event loop to the sinks.
+
+    The queue holds ``capacity`` records. Where ``lossless`` (an audit is kept) a full queue makes the
+    caller's thread write; otherwise the record is dropped and counted in :attr:`dropped`.
+    """
+
+    def __init__(self, sinks: Iterable[Sink], *, lossless: bool, capacity: int = 100_000) -> None:
+        self.sinks = list(sinks)
+        self._lossless = lossless
+        self._capacity = capacity
+        self._queue: deque[tuple[Any, ...]] = deque()
+        self._wake = threading.Event()
+        self._signalled = False
+        self._writing = threading.Lock()
+        """One writer at a time, so that lines keep their order."""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="enginehost-records", daemon=True)
+        self._failing: dict[int, int] = {}
+        """Batches that a sink could not take, by its place, since it last took one."""
+        self.dropped = 0
+
+    def start(self) -> None:
+        """Start the writer thread."""
+        self._thread.start()
+
+    def put(self, raw: tuple[Any, ...]) -> None:
+        """Take one record (the members of a :class:`RawRecord`).
+
+        Never blocks unless ``lossless`` and full.
+        """
+        queue = self._queue
+        if self._stopping:
+            self.dropped += 1
+            _log.warning("a call of %s ended after the host had stopped and is not recorded", raw[1])
+            return
+        if len(queue) >= self._capacity:
+            if not self._lossless:
+                self.dropped += 1
+                return
+            self.flush()
+        queue.append(raw)
+        if not self._signalled:
+            self._signalled = True
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Write all that is queued, on this thread."""
+        with self._writing:
+            while self._queue:
+                batch = [self._queue.popleft() for _ in range(min(len(self._queue), 1000))]
+                self._write(batch)
+
+    def stop(self) -> None:
+        """Write what is left and end the thread. Records that come later are dropped and counted."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(10)
+        self.flush()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait()
+            self._wake.clear()
+            self._signalled = False
+            self.flush()
+            # Collect for a moment: one write for many calls under load.
+            threading.Event().wait(0.02)
+
+    def _write(self, batch: list[tuple[Any, ...]]) -> None:
+        records = [RawRecord._make(raw) for raw in batch]
+        for place, sink in enumerate(self.sinks):
+            try:
+                sink(records)
+            except (Exception, SystemExit):  # noqa: BLE001 - the others go on, and so does this thread
+                failed = self._failing[place] = self._failing.get(place, 0) + 1
+                if failed == 1:  # a full disk fails often: said once, and once more when it is over
+                    _log.exception("call records could not be written")
+            else:
+                if failed := self._failing.pop(place, 0):
+                    _log.warning("call records are written again, after %d failures", failed)

@@ -1,0 +1,95 @@
+"""What the call path keeps of one function: compiled at its first call, so that unused ones cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from enginehost.caller import Caller
+from enginehost.catalog import Entry
+from enginehost.engine import RunMode
+from enginehost.limits import Gate, TokenBucket
+from enginehost.record import Stats
+from enginehost.validation import Validator, check_arguments, closed, coerced, defaults
+
+_CALLER_FIELDS = ("subject", "tenant", "face", "scopes")
+
+
+class Runtime:
+    """One function, ready to be called."""
+
+    __slots__ = (
+        "bind",
+        "bucket",
+        "coerce",
+        "defaults",
+        "gate",
+        "max_result_bytes",
+        "mode",
+        "name",
+        "own_timeout",
+        "plain",
+        "record",
+        "result_validator",
+        "run",
+        "schema",
+        "stats",
+        "timeout",
+        "validator",
+    )
+
+    def __init__(self, entry: Entry, stats: Stats, default_timeout: float, max_result_bytes: int) -> None:
+        function, limits = entry.function, entry.function.limits
+        self.name = function.signature.name
+        self.record = entry.record
+        self.run = function.run
+        self.mode = function.mode
+        self.schema = function.signature.parameters
+        self.validator = Validator(closed(self.schema))
+        result = function.signature.result
+        self.result_validator = Validator(result) if result else None
+        self.defaults = defaults(self.schema)
+        self.bind = dict(function.bind)
+        self.coerce = function.coerce_text
+        self.plain = not (self.defaults or self.bind or self.coerce)
+        self.own_timeout = limits.timeout
+        self.timeout = limits.timeout or default_timeout
+        self.max_result_bytes = limits.max_result_bytes or max_result_bytes
+        self.gate = Gate(limits.max_concurrency, limits.queue_limit) if limits.max_concurrency else None
+        self.bucket = TokenBucket(limits.rate, limits.burst) if limits.rate else None
+        self.stats = stats
+
+    @property
+    def streams(self) -> bool:
+        """Whether the function answers with several items."""
+        return self.mode in (RunMode.ASYNC_STREAM, RunMode.SYNC_STREAM)
+
+    def arguments(self, given: Mapping[str, Any], caller: Caller, coerce: bool) -> dict[str, Any]:
+        """What the function gets: ``given`` coerced where allowed, checked, with defaults and bound values.
+
+        Raises :class:`~enginehost.errors.InvalidArguments`.
+        """
+        arguments: Any = given
+        if coerce or self.coerce:
+            arguments = coerced(self.schema, given)
+        if self.defaults:
+            arguments = self.defaults | dict(arguments)
+        if not self.validator.is_valid(arguments):
+            check_arguments(self.name, self.validator, arguments)
+        arguments = dict(arguments)
+        if self.bind:
+            arguments.update({name: _bound(value, caller) for name, value in self.bind.items()})
+        return arguments
+
+
+def _bound(value: Any, caller: Caller) -> Any:
+    """A bound value; ``$caller.subject`` and its like are read from the caller, ``$$`` is a literal ``$``."""
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    if value.startswith("$$"):
+        return value[1:]
+    field = value.removeprefix("$caller.")
+    if field == value or field not in _CALLER_FIELDS:
+        return value
+    found = getattr(caller, field)
+    return sorted(found) if isinstance(found, frozenset) else found

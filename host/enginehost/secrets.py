@@ -1,0 +1,123 @@
+"""Where ``${secret:name}`` and the secrets of whole engines come from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from enginehost.contributions import Implementation
+from enginehost.errors import ConfigError
+from enginehost.redaction import Redactor
+
+MAX_FILE_BYTES = 1 << 20
+"""The largest secret file; Kubernetes allows 1 MiB for a whole Secret."""
+
+ENV_PREFIX = "ENGINEHOST_SECRET_"
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+
+class Secrets:
+    """Asks the plugins, then a folder of files, then the environment.
+
+    ``folder`` holds one file per secret, as Docker and Kubernetes mount them. The variable for the
+    name ``db-password`` is ``<env_prefix>DB_PASSWORD``. Everything that was resolved is known to
+    ``redactor``. Every failure is a ``ConfigError`` that names the store and never holds a value.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path | None = None,
+        env_prefix: str = ENV_PREFIX,
+        stores: Sequence[Implementation] = (),
+        engine_stores: Sequence[Implementation] = (),
+        environ: Mapping[str, str] | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self.redactor = redactor or Redactor()
+        self._folder = folder
+        self._env_prefix = env_prefix
+        self._stores = stores
+        self._engine_stores = engine_stores
+        self._environ = os.environ if environ is None else environ
+
+    def secret(self, name: str) -> str | None:
+        """The value of ``${secret:name}``; ``None`` when no store has it."""
+        for look in (self._from_plugins, self._from_folder, self._from_environment):
+            value = look(name)
+            if value is not None:
+                self.redactor.add(value)
+                return value
+        return None
+
+    def engine_secrets(self, engine_id: str, alias: str) -> dict[str, str]:
+        """What overlays the keys of this engine's file: keys in upper case, the first plugin's value."""
+        merged: dict[str, str] = {}
+        for store in self._engine_stores:
+            answer = _ask(store, engine_id=engine_id, alias=alias)
+            for key, value in _mapping(store, answer).items():
+                merged.setdefault(key.upper(), value)
+        for value in merged.values():
+            self.redactor.add(value)
+        return merged
+
+    def _from_plugins(self, name: str) -> str | None:
+        for store in self._stores:
+            value = _ask(store, name=name)
+            if value is not None:
+                return _text(store, value)
+        return None
+
+    def _from_folder(self, name: str) -> str | None:
+        if self._folder is None or not _FILE_NAME.fullmatch(name):
+            return None
+        try:
+            with (self._folder / name).open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _failure(f"the file of secret {name!r} cannot be read: {error.strerror}") from error
+        if len(data) > MAX_FILE_BYTES:
+            raise _failure(f"the file of secret {name!r} is over {MAX_FILE_BYTES} bytes")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise _failure(f"the file of secret {name!r} is not UTF-8") from None
+        return text.removesuffix("\n").removesuffix("\r")
+
+    def _from_environment(self, name: str) -> str | None:
+        return self._environ.get(self._env_prefix + re.sub(r"[^A-Za-z0-9]", "_", name).upper())
+
+
+def _ask(store: Implementation, **arguments: str) -> Any:
+    try:
+        return store.call(**arguments)
+    except (Exception, SystemExit) as error:
+        # only the class: the text may hold what was being looked up
+        what = type(error).__name__
+        raise _failure(f"the secret store {store.plugin} failed in {store.hook}: {what}") from error
+
+
+def _text(store: Implementation, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise _failure(
+        f"the secret store {store.plugin} answered {store.hook} with {type(value).__name__}, not text"
+    )
+
+
+def _mapping(store: Implementation, answer: Any) -> dict[str, str]:
+    if answer is None:
+        return {}
+    if not isinstance(answer, Mapping):
+        raise _failure(f"the secret store {store.plugin} answered {store.hook} with {type(answer).__name__}")
+    return {_text(store, key): _text(store, value) for key, value in answer.items()}
+
+
+def _failure(message: str) -> ConfigError:
+    return ConfigError(message, reason="secret-store")

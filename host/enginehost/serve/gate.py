@@ -1,0 +1,82 @@
+"""Which pages may talk to the host: checks of ``Host`` and ``Origin``, answers to CORS preflights.
+
+A browser lets any page send requests to a server on the user's own machine. ``Host`` gives away a page
+that let its own name point to us (DNS rebinding), ``Origin`` one that sends from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from enginehost.address import is_loopback
+from enginehost.errors import Forbidden
+from enginehost.serve.problem import HeaderList
+
+_MOST_KNOWN = 1000
+_PREFLIGHT: HeaderList = [
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"authorization, content-type, request-timeout, traceparent"),
+    (b"access-control-max-age", b"600"),
+]
+
+
+class Gate:
+    """The checks for a server bound to ``address`` (a host name or IP address, without port).
+
+    On a loopback address only names of this machine pass, and ``allowed_hosts``; elsewhere the names in
+    ``allowed_hosts`` if there are any. ``*`` allows every name.
+    """
+
+    def __init__(self, address: str, allowed_hosts: Iterable[str], allowed_origins: Iterable[str]) -> None:
+        self._allowed = {host_name(host) for host in allowed_hosts}
+        self._origins = {origin.rstrip("/").lower().encode() for origin in allowed_origins}
+        self._any_host = "*" in self._allowed or not (self._allowed or is_loopback(address))
+        self._known: set[bytes] = set()
+        """Values of ``Host`` that passed before."""
+
+    def check(self, headers: Mapping[bytes, bytes]) -> bytes | None:
+        """The foreign origin to which the answer is opened, if there is one. Raises :class:`Forbidden`.
+
+        A request without ``Host`` (HTTP/1.0) comes from no browser.
+        """
+        host = headers.get(b"host")
+        if host is not None and host not in self._known:
+            self._check_host(host)
+        origin = headers.get(b"origin")
+        if origin is None or origin.partition(b"://")[2] == host:
+            return None
+        if origin.lower() not in self._origins:
+            raise Forbidden("pages of another origin may not use this host (setting http.allowed_origins)")
+        return origin
+
+    def _check_host(self, host: bytes) -> None:
+        name = host_name(host.decode("latin-1"))
+        local = is_loopback(name) or name.endswith(".localhost")
+        if not (self._any_host or local or name in self._allowed):
+            raise Forbidden("this host does not answer to that name (setting http.allowed_hosts)")
+        if len(self._known) < _MOST_KNOWN:
+            self._known.add(host)
+
+
+def host_name(authority: str) -> str:
+    """The host of ``host[:port]``, in lower case, without brackets and a final dot."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    name = authority if authority.count(":") > 1 else authority.partition(":")[0]
+    return name.rstrip(".").lower()
+
+
+def cors(origin: bytes | None) -> HeaderList:
+    """The headers that let an allowed foreign page read the answer."""
+    if origin is None:
+        return []
+    return [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"x-call-id, retry-after"),
+        (b"vary", b"origin"),
+    ]
+
+
+def preflight(origin: bytes | None) -> HeaderList:
+    """The headers that answer an ``OPTIONS`` request."""
+    return [*cors(origin), *(_PREFLIGHT if origin else [(b"allow", b"GET, HEAD, POST, OPTIONS")])]

@@ -1,0 +1,148 @@
+"""The functions as an OpenAPI 3.1 document: one operation each, its schemas as they are declared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import enginehost
+from enginehost.caller import Caller
+from enginehost.catalog import Entry
+from enginehost.errors import ERROR_TABLE
+from enginehost.serve.views import function_path
+from enginehost.values import encode
+
+if TYPE_CHECKING:
+    from enginehost.host import Host
+
+_MOST_CACHED = 8
+_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_DATA = frozenset({"const", "enum", "default", "examples", "example"})
+_PROBLEM = {
+    "type": "object",
+    "description": "A problem document (RFC 9457). Further members depend on the code.",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string", "enum": list(ERROR_TABLE)},
+        "instance": {"type": "string", "description": "The call id."},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"pointer": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+    "required": ["type", "title", "status", "detail", "code"],
+}
+
+
+class OpenApi:
+    """Makes the documents of a host, and keeps the last few as bytes."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._cache: dict[tuple[int, tuple[str, ...]], bytes] = {}
+
+    async def document(self, caller: Caller, tags: Iterable[str]) -> bytes:
+        """The document of the functions that ``caller`` may view."""
+        entries = self._host.functions(caller, tags)
+        key = (self._host.catalog.version, tuple(entry.name for entry in entries))
+        found = self._cache.get(key)
+        if found is None:
+            names = self._host.face_names("openai")
+            operations = [(entry, names.to_face(entry.name)) for entry in entries]
+            # on a thread: ten thousand functions take a good part of a second
+            found = await asyncio.to_thread(_rendered, operations, self._host.settings.authenticates)
+            while len(self._cache) >= _MOST_CACHED:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = found
+        return found
+
+
+def _rendered(operations: list[tuple[Entry, str]], authenticates: bool) -> bytes:
+    return encode(openapi_document(operations, authenticates))
+
+
+def openapi_document(operations: Iterable[tuple[Entry, str]], authenticates: bool) -> dict[str, Any]:
+    """OpenAPI 3.1 for functions, each with its operation id (a name in ``[A-Za-z0-9_-]``)."""
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {"Problem": _PROBLEM}
+    for entry, operation_id in operations:
+        arguments, result = f"{operation_id}.arguments", f"{operation_id}.result"
+        schemas[arguments] = moved(entry.signature.parameters, f"#/components/schemas/{arguments}")
+        schemas[result] = moved(entry.signature.result or {}, f"#/components/schemas/{result}")
+        paths[function_path(entry.name)] = {"post": _operation(entry, operation_id, arguments, result)}
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "enginehost", "version": enginehost.__version__},
+        "paths": paths,
+        "components": {"schemas": schemas, "responses": {"Problem": _problem_response()}},
+    }
+    if authenticates:
+        document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"bearer": []}]
+    return document
+
+
+def _operation(entry: Entry, operation_id: str, arguments: str, result: str) -> dict[str, Any]:
+    signature = entry.signature
+    operation: dict[str, Any] = {
+        "operationId": operation_id,
+        "summary": signature.annotations.title or signature.name,
+        "requestBody": {
+            "required": bool(signature.required),
+            "content": {"application/json": {"schema": _ref(arguments)}},
+        },
+        "responses": {
+            "200": {"description": "The result.", "content": _content(signature.streaming, result)},
+            "default": {"$ref": "#/components/responses/Problem"},
+        },
+    }
+    if signature.description:
+        operation["description"] = signature.description
+    if signature.tags:
+        operation["tags"] = list(dict.fromkeys(signature.tags))
+    return operation
+
+
+def _content(streaming: bool, result: str) -> dict[str, Any]:
+    schema = {"type": "array", "items": _ref(result)} if streaming else _ref(result)
+    wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return {"application/json": {"schema": wrapped}, "text/event-stream": {"schema": {"type": "string"}}}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _problem_response() -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": _ref("Problem")}}
+    return {"description": "The call failed, or was refused.", "content": content}
+
+
+def moved(schema: Any, place: str) -> Any:
+    """``schema`` with its references to itself (``#/$defs/…``) led to ``place``, where it stands now.
+
+    A schema with an ``$id`` is its own document: its references stay.
+    """
+    if not isinstance(schema, Mapping) or "$id" in schema:
+        return schema
+    return {key: _moved_value(key, value, place) for key, value in schema.items() if key != "$schema"}
+
+
+def _moved_value(key: str, value: Any, place: str) -> Any:
+    if key == "$ref" and isinstance(value, str):
+        own = value == "#" or value.startswith("#/")
+        return place + value[1:] if own else value
+    if key in _DATA:
+        return value
+    if key in _SCHEMA_MAPS and isinstance(value, Mapping):
+        return {name: moved(part, place) for name, part in value.items()}
+    if isinstance(value, list):
+        return [moved(part, place) for part in value]
+    return moved(value, place)

@@ -1,0 +1,117 @@
+"""Errors on HTTP: problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from starlette.types import Send
+
+from enginehost.caller import Caller
+from enginehost.errors import (
+    EngineHostError,
+    Forbidden,
+    InvalidRequest,
+    Overloaded,
+    Unauthorized,
+    UnknownFunction,
+)
+from enginehost.values import encode
+
+HeaderList = list[tuple[bytes, bytes]]
+
+_RESERVED = frozenset({"type", "title", "status", "detail", "code", "instance"})
+_log = logging.getLogger("enginehost.http")
+_UNAVAILABLE_RETRY_SECONDS = 5
+"""What ``Retry-After`` says of an engine that cannot serve now: a restart or a reload is over by then."""
+
+
+class HttpRefusal(InvalidRequest):
+    """A request that HTTP itself has a status for (405, 408, 415, …)."""
+
+    code: ClassVar[str] = "invalid_request"
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+def status_of(error: EngineHostError) -> int:
+    """The HTTP status of an error."""
+    return error.status if isinstance(error, HttpRefusal) else error.row.http
+
+
+def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:
+    """The problem document; ``instance`` is the call id.
+
+    The error's ``detail`` stands beside the standard members, as RFC 9457 has extension members:
+    ``errors`` (``[{"pointer", "message"}]``), ``nearest``, ``limit``, ``retry_after``, …
+    """
+    status = status_of(error)
+    title = HTTPStatus(status).phrase if isinstance(error, HttpRefusal) else error.row.title
+    document: dict[str, Any] = {
+        "type": f"urn:enginehost:error:{error.code}",
+        "title": title,
+        "status": status,
+        "detail": error.message,
+        "code": error.code,
+    }
+    if instance:
+        document["instance"] = instance
+    document.update((key, value) for key, value in error.detail.items() if key not in _RESERVED)
+    return document
+
+
+def problem_json(error: EngineHostError, instance: str = "") -> bytes:
+    """The problem document as JSON bytes."""
+    return encode(problem(error, instance))
+
+
+def problem_headers(error: EngineHostError) -> HeaderList:
+    """The headers that belong to an error, without the length."""
+    headers = [(b"content-type", b"application/problem+json"), (b"cache-control", b"no-store")]
+    if isinstance(error, HttpRefusal):
+        headers += [(name.encode().lower(), value.encode()) for name, value in error.headers.items()]
+    elif isinstance(error, Unauthorized):
+        headers.append((b"www-authenticate", b'Bearer realm="enginehost"'))
+    elif isinstance(error, Overloaded):
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
+    elif status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append((b"retry-after", b"%d" % _UNAVAILABLE_RETRY_SECONDS))
+    return headers
+
+
+def for_caller(error: EngineHostError, caller: Caller | None, authenticates: bool) -> EngineHostError:
+    """``error`` as ``caller`` gets it: who showed no proof is asked for one where the host takes any.
+
+    That holds for every function such a caller may not see, so it does not tell which ones there are.
+    """
+    hidden = isinstance(error, UnknownFunction | Forbidden)
+    if not hidden or not authenticates or caller is None or caller.authenticated:
+        return error
+    return Unauthorized("anonymous callers may not call that; send Authorization: Bearer TOKEN")
+
+
+async def refuse(
+    send: Send, error: EngineHostError, headers: HeaderList | None = None, instance: str = ""
+) -> None:
+    """Send ``error`` as a problem document, with ``headers`` beside its own.
+
+    A refusal without a call (``instance``) is not in the host's record of calls: it is logged here.
+    """
+    if not instance:
+        _log.info("request refused with %d: %s", status_of(error), error.message)
+    await respond(
+        send, status_of(error), problem_headers(error) + (headers or []), problem_json(error, instance)
+    )
+
+
+async def respond(send: Send, status: int, headers: HeaderList, body: bytes) -> None:
+    """Send one whole response; the length is added."""
+    headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,80 @@
+"""uvicorn's HTTP protocol, with each answer sent in one piece.
+
+ASGI hands over head and body one after the other, and uvicorn writes each by itself: two system calls and
+two packets for a short answer, which cost more than all that the host does for a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+_STATUS_LINE = b"HTTP/1.1 "
+
+
+class OneWrite(asyncio.Transport):
+    """A transport that keeps the head of an answer until its body comes, or until the loop turns.
+
+    Everything else goes out at once, so that back-pressure works as ever.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._head = b""
+
+    def write(self, data: Any) -> None:
+        """Send ``data``, behind a head that waits; keep it if it is a head."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        elif data.startswith(_STATUS_LINE):
+            self._head = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what waits, and close."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether it is closed or closes."""
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """Take no more from the client for now."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Go on taking."""
+        self._transport.resume_reading()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Hand the connection to another protocol."""
+        self._transport.set_protocol(protocol)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What the system knows of the connection."""
+        return self._transport.get_extra_info(name, default)
+
+    def _flush(self) -> None:
+        if self._head and not self._transport.is_closing():
+            self._transport.write(self._head)
+        self._head = b""
+
+
+class HttpProtocol(AutoHTTPProtocol):
+    """httptools where it is installed, else h11."""
+
+    def connection_made(self, transport: Any) -> None:
+        """A client has connected."""
+        super().connection_made(OneWrite(transport))

@@ -1,0 +1,184 @@
+"""The routes beside the hot path: lists, descriptions, tools, SEMOSS's paths, OpenAPI, docs, operation."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from enginehost.catalog import Entry
+from enginehost.errors import InvalidRequest, Unauthorized, UnknownFunction
+from enginehost.serve import views
+from enginehost.serve.docs import docs_routes
+from enginehost.serve.execute import Exchange, function_name
+from enginehost.serve.openapi import OpenApi
+from enginehost.values import encode
+
+if TYPE_CHECKING:
+    from enginehost.host import Host
+
+DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
+"""Functions in one answer of ``GET /v1/functions``."""
+
+
+class Routes:
+    """The handlers of ``host``."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._openapi = OpenApi(host)
+
+    def all(self) -> list[BaseRoute]:
+        """Every route, those of the docs page too unless it is switched off."""
+        routes: list[BaseRoute] = [
+            Route("/healthz", self.health),
+            Route("/readyz", self.ready),
+            Route("/metrics", self.metrics),
+            Route("/v1/functions", self.functions),
+            Route("/v1/functions/{name:path}", self.function),
+            Route("/v1/tools", self.tools),
+            Route("/v1/engines", self.engines),
+            Route("/api/function-{engine_id:path}/definition", self.definition),
+            Route("/api/function-{engine_id:path}/execute", _SemossExecute(self), methods=["POST"]),
+            Route("/openapi.json", self.openapi),
+        ]
+        return routes + docs_routes() if self._host.settings.http.docs else routes
+
+    async def functions(self, request: Request) -> Response:
+        """A page of the functions that the caller may view, sorted by name."""
+        query = request.query_params
+        entries = self._host.functions(_exchange(request).caller, _tags(request))
+        if wanted := query.get("q", "").casefold():
+            entries = [entry for entry in entries if _mentions(entry, wanted)]
+        limit, after = _limit(query.get("limit")), _after(query.get("cursor"))
+        rest = [entry for entry in entries if entry.name > after] if after else entries
+        page = rest[:limit]
+        answer: dict[str, Any] = {
+            "functions": [views.summary(entry) for entry in page],
+            "total": len(entries),
+        }
+        if len(rest) > limit:
+            answer["next_cursor"] = urlsafe_b64encode(page[-1].name.encode()).decode()
+        return _json(answer)
+
+    async def function(self, request: Request) -> Response:
+        """The description of a function, or its spec of the kind ``?format=``."""
+        name = function_name(self._host, request.path_params["name"])
+        entry = self._host.entry(name, _exchange(request).caller)
+        from enginehost.specs import spec_kinds, to_spec
+
+        if kind := request.query_params.get("format"):
+            face = self._host.face_names(kind).to_face(name)
+            return _json(to_spec(entry.signature, kind, name=face))
+        return _json(views.description(entry, spec_kinds()))
+
+    async def tools(self, request: Request) -> Response:
+        """The functions as a list of tools of the kind ``?format=`` (default ``openai``)."""
+        kind = request.query_params.get("format", "openai")
+        return _json(self._host.tools(kind, caller=_exchange(request).caller, tags=_tags(request)))
+
+    async def engines(self, request: Request) -> Response:
+        """The engines with their states."""
+        return _json({"engines": views.engines(self._host, _exchange(request).caller)})
+
+    async def definition(self, request: Request) -> Response:
+        """SEMOSS's definition of the function of an engine."""
+        return _json(views.semoss_definition(self.only_function(request).signature))
+
+    def only_function(self, request: Request) -> Entry:
+        """The function of the engine in a SEMOSS path, where an engine is one function.
+
+        Of an engine with several, ``?function=`` chooses. Raises :class:`UnknownFunction` for an engine of
+        which the caller may view nothing.
+        """
+        engine_id, chosen = request.path_params["engine_id"], request.query_params.get("function")
+        caller, catalog = _exchange(request).caller, self._host.catalog
+        visible = [
+            entry
+            for entry in catalog.entries_of(engine_id)
+            if chosen in (None, entry.name)
+            and catalog.get(entry.name) is entry
+            and self._host.policy.may_view(caller, entry.signature)
+        ]
+        if not visible:
+            raise UnknownFunction(chosen or engine_id)
+        if len(visible) > 1:
+            names = [entry.name for entry in visible]
+            raise InvalidRequest(
+                f"engine {engine_id} has several functions; choose one with ?function=NAME",
+                detail={"functions": names},
+            )
+        return visible[0]
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document of the functions that the caller may view."""
+        body = await self._openapi.document(_exchange(request).caller, _tags(request))
+        return Response(body, media_type="application/json")
+
+    async def health(self, request: Request) -> Response:
+        """The process answers."""
+        return _json({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
+        """Whether calls are welcome: 503 while engines load at the start, and from the stop on."""
+        status = "draining" if not self._host.accepting else "ready" if self._host.ready else "loading"
+        return _json({"status": status}, 200 if status == "ready" else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus metrics: function names and counts, so where tokens exist one is asked for."""
+        settings = self._host.settings
+        open_to_all = settings.http.public_metrics or not settings.authenticates
+        if not (open_to_all or _exchange(request).caller.authenticated):
+            raise Unauthorized("metrics need a token here (setting http.public_metrics)")
+        body = await asyncio.to_thread(self._host.metrics)
+        return Response(body, media_type="text/plain; version=0.0.4")
+
+
+class _SemossExecute:
+    """``POST /api/function-{id}/execute``: the arguments in, the plain result out."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        entry = self._routes.only_function(request)
+        await _exchange(request).run(entry.name, wrapped=False)
+
+
+def _exchange(request: Request) -> Exchange:
+    return request.scope["enginehost"]
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
+
+
+def _tags(request: Request) -> list[str]:
+    given = request.query_params.getlist("tags")
+    return [tag for part in given for tag in part.split(",") if tag]
+
+
+def _mentions(entry: Entry, wanted: str) -> bool:
+    signature = entry.signature
+    return wanted in signature.name.casefold() or wanted in signature.description.casefold()
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_PAGE
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= LARGEST_PAGE):
+        raise InvalidRequest(f"limit must be a number from 1 to {LARGEST_PAGE}")
+    return int(text)
+
+
+def _after(cursor: str | None) -> str:
+    try:
+        return b64decode(cursor or "", b"-_", validate=True).decode()
+    except ValueError:
+        raise InvalidRequest("cursor must be a next_cursor of an earlier answer") from None

@@ -1,0 +1,134 @@
+"""The HTTP server: uvicorn inside the host's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from enginehost.address import format_address, parse_address
+from enginehost.errors import ConfigError
+from enginehost.serve.app import make_app
+from enginehost.serve.protocol import HttpProtocol
+
+if TYPE_CHECKING:
+    from enginehost.host import Host
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients keep idle connections, so that none sends into one that closes."""
+_BACKLOG = 2048
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that tells when it listens, and leaves the signals to the host."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        self.leave = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def main_loop(self) -> None:
+        """Renew what uvicorn renews each second (the ``Date`` header), until :attr:`leave` is set."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.leave.wait(), 1.0)
+
+
+class HttpServer:
+    """Serves ``host`` at ``address`` (``HOST:PORT``, default: the setting) on the running event loop."""
+
+    def __init__(self, host: Host, address: str | None = None) -> None:
+        self._host = host
+        self._name, self._port = parse_address(address or host.settings.http.address)
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """``HOST:PORT`` with the port that is really bound."""
+        return format_address(self._name, self._port)
+
+    @property
+    def url(self) -> str:
+        """Where it is reached from this machine."""
+        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+        return f"http://{format_address(everywhere.get(self._name, self._name), self._port)}"
+
+    async def start(self) -> None:
+        """Listen. Raises :class:`ConfigError` where the address cannot be had."""
+        listener = await self._bind()
+        self._port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            make_app(self._host, self._name),
+            http=HttpProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        )
+        self._server = _Server(config)
+        self._task = asyncio.create_task(self._server.serve([listener]), name="enginehost-http")
+        listening = asyncio.create_task(self._server.listening.wait())
+        await asyncio.wait({self._task, listening}, return_when=asyncio.FIRST_COMPLETED)
+        listening.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self, drain: float = 5.0) -> None:
+        """Accept no further connection; wait for running responses up to ``drain`` seconds, then end them.
+
+        A call that is ended is answered with 503. Stop the host first: until this returns, whoever still
+        comes reads 503 (and ``/readyz`` says *draining*) rather than meeting a closed port.
+        """
+        if self._server is None or self._task is None:
+            return
+        self._server.config.timeout_graceful_shutdown = math.ceil(drain)
+        self._server.should_exit = True
+        self._server.leave.set()
+        await self._task
+        self._server = self._task = None
+
+    async def _bind(self) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(
+                self._name, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            return _listener(*found[0][:3], found[0][4])
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(
+                f"HTTP cannot listen on {self.address}: {reason}",
+                hint="choose another address (http.address; port 0 is a free one)",
+                reason="http-address",
+            ) from error
+
+
+def _listener(family: int, kind: int, protocol: int, place: Any) -> socket.socket:
+    # asyncio sends small answers at once (TCP_NODELAY) only where the socket names its protocol
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

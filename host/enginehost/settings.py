@@ -1,0 +1,287 @@
+"""The host's own settings: what an operator decides, and no dropped file can.
+
+Read, the later over the earlier, from defaults, ``enginehost.yaml``, ``ENGINEHOST_*`` environment
+variables and what the program gives (:func:`load_settings`). Durations are seconds; sizes are bytes
+or text such as ``10MiB``; relative paths in the file start at the file's folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    ByteSize,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+
+from enginehost.address import format_address, is_loopback, parse_address
+from enginehost.auth_settings import OidcSettings, TokenSettings, UserPath, at_home
+from enginehost.checked_model import Section, checked
+from enginehost.errors import ConfigError
+from enginehost.policy_rules import PolicyRules, Word, Words
+from enginehost.settings_layers import (
+    PREFIX,
+    Layer,
+    environment_layer,
+    file_layer,
+    find_file,
+    locate,
+    merged,
+    override_layer,
+)
+from enginehost.yaml_document import Place, parse_document
+
+LOOPBACK_INTERFACES = frozenset({"lo", "lo0", "127.0.0.1", "::1", "localhost"})
+
+
+def _listed(value: Any) -> Any:
+    """A list written as text, which is how the environment gives it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_document(value).value
+    except ConfigError as error:
+        raise ValueError(error.message) from None
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[ByteSize, Field(gt=0)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class HttpSettings(Section):
+    """The HTTP face."""
+
+    shorthand: ClassVar[str] = "address"
+    enabled: bool = Field(default=True, description="Whether the host listens for HTTP.")
+    address: str = Field(
+        default="127.0.0.1:8484",
+        description="HOST:PORT to listen on; port 0 is a free one. Beyond loopback only with tokens or oidc.",
+    )
+    max_body_bytes: Size = Field(default=ByteSize(10 << 20), description="The largest request body.")
+    allowed_hosts: Words = Field(
+        default=(), description="Further names that a Host header may hold (loopback names always may)."
+    )
+    allowed_origins: Words = Field(
+        default=(), description="Origins (https://app.example) whose pages may call; none by default."
+    )
+    docs: bool = Field(default=True, description="Whether /docs is served.")
+    public_metrics: bool = Field(
+        default=False, description="Whether /metrics answers without a token where tokens are set up."
+    )
+
+    @field_validator("address", mode="before")
+    @classmethod
+    def _is_address(cls, value: Any) -> str:
+        return format_address(*parse_address(str(value)))
+
+    @property
+    def host(self) -> str:
+        """The host part of the address."""
+        return parse_address(self.address)[0]
+
+    @property
+    def port(self) -> int:
+        """The port of the address; 0 is one the system chooses."""
+        return parse_address(self.address)[1]
+
+
+class DatabusSettings(Section):
+    """The databus face."""
+
+    shorthand: ClassVar[str] = "enabled"
+    enabled: bool | Literal["auto"] = Field(
+        default="auto", description="auto: where the DDS library is there; true: or the host does not start."
+    )
+    domain: int = Field(default=0, ge=0, le=232, description="The DDS domain.")
+    interface: str = Field(default="lo", min_length=1, description="The network interface; lo is loopback.")
+    service: str = Field(
+        default="enginehost",
+        min_length=1,
+        max_length=128,
+        description="The service name this host advertises.",
+    )
+
+
+class PolicySettings(PolicyRules):
+    """Who may view and call what: a file of its own (read again when it changes), or the rules here."""
+
+    shorthand: ClassVar[str] = "file"
+    file: UserPath | None = Field(default=None, description="The policy file.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.file is not None and self.model_fields_set & {"default", "rules"}:
+            raise ValueError("give either a policy file or the rules, not both")
+        if self.file is None and not self.model_fields_set & {"default", "rules"}:
+            raise ValueError("give a policy file or rules")
+        return self
+
+
+class AuditSettings(Section):
+    """The audit record: who called what, when, with which outcome."""
+
+    shorthand: ClassVar[str] = "path"
+    path: UserPath | None = Field(default=None, description="The file it is appended to; none: not kept.")
+    values: bool = Field(default=False, description="Whether arguments and results stand in it too.")
+
+
+class LogSettings(Section):
+    """The log, on standard error."""
+
+    shorthand: ClassVar[str] = "level"
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto", description="auto: console on a terminal, else json."
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least severe line that is written."
+    )
+
+    @field_validator("level", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+
+class SecretsSettings(Section):
+    """Where ``${secret:name}`` in smss files is looked up, after the plugins."""
+
+    shorthand: ClassVar[str] = "folder"
+    folder: UserPath | None = Field(
+        default=None, description="A folder with one file per secret, as Docker and Kubernetes mount them."
+    )
+    env_prefix: Word = Field(
+        default="ENGINEHOST_SECRET_", description="Environment variables with this prefix hold secrets."
+    )
+
+
+def default_state_dir(environ: Mapping[str, str]) -> Path:
+    """``$XDG_STATE_HOME/enginehost``, or ``~/.local/state/enginehost`` (XDG Base Directory)."""
+    base = environ.get("XDG_STATE_HOME", "")
+    return Path(base if base.startswith("/") else "~/.local/state") / "enginehost"
+
+
+def _state_dir() -> Path:
+    return at_home(default_state_dir(os.environ))
+
+
+def _only_reachable_here(data: Mapping[str, Any]) -> bool:
+    http, databus = data.get("http"), data.get("databus")
+    web = not isinstance(http, HttpSettings) or not http.enabled or is_loopback(http.host)
+    bus = (
+        not isinstance(databus, DatabusSettings)
+        or not databus.enabled
+        or databus.interface in LOOPBACK_INTERFACES
+    )
+    return web and bus
+
+
+class HostSettings(Section):
+    """All settings of a host. Frozen; ``HostSettings()`` has the defaults."""
+
+    http: HttpSettings = Field(
+        default=HttpSettings(), description="The HTTP face; off, or HOST:PORT, will do."
+    )
+    databus: DatabusSettings = Field(default=DatabusSettings(), description="The databus face; off will do.")
+    drain_seconds: float = Field(
+        default=10, ge=0, allow_inf_nan=False, description="How long running calls may go on at a stop."
+    )
+    open_timeout: Seconds = Field(default=60, description="How long an engine may take to open.")
+    default_timeout: Seconds | None = Field(
+        default=60, description="A call's deadline where neither file nor caller sets one; null: none."
+    )
+    max_result_bytes: Size = Field(default=ByteSize(16 << 20), description="The largest result, as JSON.")
+    max_in_flight: Count = Field(
+        default=10_000, description="Calls that run or wait at once in the whole host."
+    )
+    max_workers: Count = Field(
+        default_factory=lambda: max(4, 2 * (os.cpu_count() or 1)),
+        description="Worker processes at once; by default twice the processors, at least 4.",
+    )
+    in_process_python: bool = Field(
+        default=False,
+        description="Whether a smss file may run Python inside the host (PYTHON_ISOLATION=none).",
+    )
+    private_networks: bool = Field(
+        default_factory=_only_reachable_here,
+        description="Whether engines may call private addresses; by default while all faces are on loopback.",
+    )
+    allow_nan: bool = Field(default=False, description="Whether NaN and infinities may cross as results.")
+    tokens: Annotated[tuple[TokenSettings, ...], BeforeValidator(_listed)] = Field(
+        default=(), description="Static bearer tokens."
+    )
+    oidc: Annotated[tuple[OidcSettings, ...], BeforeValidator(_listed)] = Field(
+        default=(), description="Issuers whose JWTs are accepted."
+    )
+    policy: PolicySettings | None = Field(
+        default=None,
+        description="Who may view and call what. Absent: everyone everything while all faces are on loopback "
+        "and neither tokens nor oidc are set up; else only authenticated callers, everything.",
+    )
+    audit: AuditSettings = Field(default=AuditSettings(), description="The audit record; a path will do.")
+    log: LogSettings = Field(default=LogSettings(), description="The log; a level will do.")
+    secrets: SecretsSettings = Field(default=SecretsSettings(), description="Where secrets are looked up.")
+    state_dir: UserPath = Field(
+        default_factory=_state_dir, description="Where the host keeps its id; $XDG_STATE_HOME/enginehost."
+    )
+    _config_file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def config_file(self) -> Path | None:
+        """The ``enginehost.yaml`` these settings came from."""
+        return self._config_file
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers can show a proof: tokens or issuers are set up."""
+        return bool(self.tokens or self.oidc)
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether no face is reachable from another machine."""
+        return _only_reachable_here({"http": self.http, "databus": self.databus})
+
+    @model_validator(mode="after")
+    def _issuers_differ(self) -> Self:
+        issuers = [one.issuer for one in self.oidc]
+        if len(set(issuers)) < len(issuers):
+            raise ValueError("oidc: one issuer is listed twice; list its audiences together")
+        if len({one.subject_prefix for one in self.oidc}) < len(issuers):
+            raise ValueError("oidc: with several issuers each needs a subject_prefix of its own")
+        return self
+
+
+def load_settings(
+    folder: str | Path | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    **overrides: Any,
+) -> HostSettings:
+    """The settings of a host that serves ``folder``.
+
+    The file is ``config``, or ``$ENGINEHOST_CONFIG``, or the first ``enginehost.yaml`` of: beside
+    ``folder``, in the current directory. A setting has its name in ``environ`` (by default the
+    process's) with the prefix ``ENGINEHOST_`` and ``__`` between section and key; ``overrides`` are
+    named likewise (``http__docs=False``) or by section, and ``None`` counts as not given.
+
+    Raises :class:`~enginehost.errors.ConfigError` with the place of what is wrong.
+    """
+    environ = os.environ if environ is None else environ
+    file = config or (Path(given) if (given := environ.get(f"{PREFIX}CONFIG")) else find_file(folder))
+    layers = [
+        Layer({"state_dir": default_state_dir(environ)}, {}),
+        *([file_layer(HostSettings, file)] if file else []),
+        environment_layer(HostSettings, environ),
+        override_layer(HostSettings, overrides),
+    ]
+    settings = checked(HostSettings, merged(layers), lambda loc: locate(layers, loc) or Place(""))
+    settings._config_file = file
+    return settings

@@ -1,0 +1,220 @@
+"""Where call records go: the log, the audit file, plugins."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TextIO
+
+import orjson
+
+from enginehost.errors import ConfigError
+from enginehost.record import CallRecord, RawRecord, Sink, call_record, cause_text
+from enginehost.values import encode
+
+MOST_KEPT = 64 * 1024 * 1024
+"""Bytes of audit lines that are kept while the file cannot be written."""
+
+_LONG = 500
+
+_log = logging.getLogger("enginehost.record")
+
+
+def line(record: RawRecord, event: str, *, cause: bool = False, values: bool = False) -> bytes:
+    """One record as a JSON line, made straight of the tuple: the host pays for one with each call."""
+    (
+        ended, function, engine, subject, tenant, face, span, trace, parent, outcome, seconds,
+        error, arguments, result,
+    ) = record  # fmt: skip
+    # callers choose names: long ones are not worth keeping
+    same = _same if len(function) + len(subject) < _LONG else _same.__wrapped__
+    second, micro = divmod(int((ended - seconds) * 1e6), 1_000_000)
+    known = b'%b,"time":"%b.%06d+00:00","duration_ms":%.4f,"call_id":"%016x","chain_id":"%032x"' % (
+        same(event, function, engine, outcome, subject, face, tenant),
+        _second(second),
+        micro,
+        seconds * 1000,
+        span,
+        trace,
+    )
+    more: dict[str, Any] = {}
+    if parent:
+        more["parent_id"] = f"{parent:016x}"
+    if error is not None:
+        more["error"] = _text(error)
+        if cause and (text := cause_text(error)):
+            more["cause"] = text
+    if values:
+        more["arguments"], more["result"] = arguments, result
+    return b"%b,%b" % (known, _encoded(more)[1:]) if more else known + b"}\n"
+
+
+@lru_cache(1024)
+def _same(
+    event: str, function: str, engine: str, outcome: str, subject: str, face: str, tenant: str
+) -> bytes:
+    """What the lines of many calls have in common, without the closing brace."""
+    body = {
+        "event": event,
+        "function": function,
+        "engine": engine,
+        "outcome": outcome,
+        "subject": subject,
+        "face": face,
+    }
+    return _encoded({**body, "tenant": tenant} if tenant else body)[:-2]
+
+
+@lru_cache(16)
+def _second(second: int) -> bytes:
+    """A moment of Unix time as RFC 3339 has it, up to the second."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE, default=str)
+    except Exception:  # noqa: BLE001 - lone surrogates, huge integers, a `__str__` that raises, …
+        return b"{%s}\n" % b",".join(
+            b'"%s":%s' % (key.encode(), _member(value)) for key, value in body.items()
+        )
+
+
+def _member(value: Any) -> bytes:
+    """One member alone, so that a value nobody can write costs no more than itself."""
+    try:
+        return encode(value, allow_nan=True)
+    except Exception:  # noqa: BLE001 - a function may be given and may answer anything
+        text = value if isinstance(value, str) else f"(a {type(value).__name__} that JSON cannot hold)"
+        return json.dumps(text).encode()
+
+
+def json_log(stream: TextIO) -> Sink:
+    """One JSON line per call on ``stream``; values are never in it."""
+
+    def sink(records: Sequence[RawRecord]) -> None:
+        text = b"".join([line(record, "call", cause=True) for record in records]).decode()
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:  # a stream that is not UTF-8: JSON can say it in ASCII
+            stream.write("".join(f"{json.dumps(json.loads(each))}\n" for each in text.splitlines()))
+        stream.flush()
+
+    return sink
+
+
+def console_log(stream: TextIO) -> Sink:
+    """One short line per call for people at a terminal."""
+
+    def sink(records: Sequence[RawRecord]) -> None:
+        encoding = stream.encoding or "utf-8"
+        text = "".join([_for_people(record) for record in records])
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+    return sink
+
+
+def _for_people(record: RawRecord) -> str:
+    when = datetime.fromtimestamp(record.ended).astimezone().strftime("%H:%M:%S")
+    text = (
+        f"{when} {record.outcome:<10} {_visible(record.function)}  {record.seconds * 1000:.2f} ms  "
+        f"{_visible(record.subject)} via {record.face}  call {record.span:016x}"
+    )
+    if record.error is None:
+        return f"{text}\n"
+    cause = "".join(f"{_visible(line)}\n" for line in cause_text(record.error).splitlines())
+    return f"{text}  {_visible(' '.join(_text(record.error).split())[:300])}\n{cause}"
+
+
+def _visible(text: str) -> str:
+    """``text`` without what would steer a terminal or begin a line: a caller may have chosen it."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _text(error: BaseException) -> str:
+    """``str(error)``, which a plugin's class may have made to fail."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - see above
+        return f"({type(error).__name__} without a text)"
+
+
+class AuditFile:
+    """One JSON line per call, appended to a file that only its owner reads; each batch is one write."""
+
+    def __init__(self, path: Path, *, values: bool) -> None:
+        self._values = values
+        self._unwritten = bytearray()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor: int | None = os.open(
+                path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+        except OSError as error:
+            message = f"the audit file cannot be opened: {error.strerror}"
+            hint = "choose a file this user can write (setting audit.path)"
+            raise ConfigError(message, path=str(path), hint=hint) from error
+
+    def __call__(self, records: Sequence[RawRecord]) -> None:
+        """Append the records. What cannot be written (a full disk) is kept and written first next time.
+
+        Raises ``OSError``; then at most :data:`MOST_KEPT` bytes are kept, and what is lost is logged.
+        """
+        self._unwritten += b"".join([line(record, "audit", values=self._values) for record in records])
+        try:
+            self._write()
+        except OSError:
+            self._forget_beyond(MOST_KEPT)
+            raise
+
+    def close(self) -> None:
+        """Close the file, once."""
+        if self._descriptor is None:
+            return
+        try:
+            self._write()
+        except OSError as error:
+            _log.error("the audit file cannot be written at the end: %s", error.strerror)
+            self._forget_beyond(0)
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _write(self) -> None:
+        if self._unwritten and self._descriptor is None:
+            raise OSError(errno.EBADF, "the audit file is closed")
+        while self._unwritten and self._descriptor is not None:
+            del self._unwritten[: os.write(self._descriptor, self._unwritten)]
+
+    def _forget_beyond(self, most: int) -> None:
+        if len(self._unwritten) <= most:
+            return
+        # Keep whole lines from the front: the first may be the rest of one that is half written.
+        keep = self._unwritten.rfind(b"\n", 0, most) + 1
+        _log.error("%d audit records are lost", self._unwritten.count(b"\n", keep))
+        del self._unwritten[keep:]
+
+
+def each(observe: Callable[[CallRecord], None]) -> Sink:
+    """A sink that gives a plugin's ``observe_call`` one record at a time."""
+
+    def sink(records: Sequence[RawRecord]) -> None:
+        failures: list[BaseException] = []
+        for record in records:
+            try:
+                observe(call_record(record))
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary
+                failures.append(error)
+        if failures:
+            name = getattr(observe, "__qualname__", "a plugin")
+            text = f"{name} failed on {len(failures)} of {len(records)} call records"
+            raise RuntimeError(text) from failures[0]
+
+    return sink

@@ -1,0 +1,160 @@
+"""Arguments on their way from a model to a function, and back into a model's history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from enginehost.errors import InvalidArguments, InvalidRequest
+from enginehost.signature import FunctionSignature
+from enginehost.specs._parameters import parameter_names, rename_keys
+from enginehost.specs._schema import allows_null, follow, types_of
+from enginehost.specs._strict import strict_parameters
+
+
+def arguments_in(signature: FunctionSignature, kind: str, arguments: Any) -> dict[str, Any]:
+    """Arguments as a model sent them, as the function takes them."""
+    parsed = _parsed(arguments) if isinstance(arguments, str | bytes | bytearray) else arguments
+    if not isinstance(parsed, Mapping):
+        raise InvalidArguments(
+            "the arguments must be a JSON object",
+            errors=[{"pointer": "", "message": "not an object", "allowed": "object"}],
+        )
+    names = parameter_names(signature.parameters, kind)
+    renamed = rename_keys(parsed, {face: name for name, face in names.items()})
+    walk = _Restore(signature.parameters, drop_nulls=kind == "openai-strict")
+    try:
+        restored: dict[str, Any] = walk.value(renamed, signature.parameters)
+    except RecursionError as error:
+        raise InvalidRequest("the arguments are nested too deeply") from error
+    return restored
+
+
+def arguments_out(signature: FunctionSignature, kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call as a model would have sent them."""
+    filled = dict(arguments)
+    if kind == "openai-strict" and strict_parameters(signature.parameters) is not None:
+        filled = _Fill(signature.parameters).value(filled, signature.parameters)
+    return rename_keys(filled, parameter_names(signature.parameters, kind))
+
+
+def _parsed(text: str | bytes | bytearray) -> Any:
+    """JSON text; an empty one (OpenAI's way to call a function without parameters) is ``{}``."""
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InvalidRequest(f"the arguments are not JSON{place}") from error
+    except RecursionError as error:
+        raise InvalidRequest("the arguments are nested too deeply") from error
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+class _Walk:
+    """Goes through a value along its schema; subclasses change objects and numbers on the way."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+
+    def value(self, value: Any, schema: Any) -> Any:
+        schema = follow(schema, self._root)
+        if not isinstance(schema, Mapping) or isinstance(value, str | bool | int | None):
+            return value
+        for sub in schema.get("allOf", ()):
+            value = self.value(value, sub)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                value = self._branch(value, schema[keyword])
+        if isinstance(value, Mapping):
+            return self.object(value, schema)
+        if isinstance(value, list):
+            return self._array(value, schema)
+        return self.number(value, schema)
+
+    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+        properties = schema.get("properties") or {}
+        more = schema.get("additionalProperties")
+        return {key: self.value(item, properties.get(key, more)) for key, item in value.items()}
+
+    def _array(self, value: list[Any], schema: Mapping[str, Any]) -> list[Any]:
+        first = schema.get("prefixItems") or ()
+        rest = schema.get("items")
+        return [self.value(item, first[i] if i < len(first) else rest) for i, item in enumerate(value)]
+
+    def number(self, value: Any, schema: Mapping[str, Any]) -> Any:
+        return value
+
+    def _branch(self, value: Any, branches: Iterable[Any]) -> Any:
+        """``value`` along the one branch that it belongs to; unchanged where there is none."""
+        possible = [branch for branch in branches if self._may_be(value, branch)]
+        for branch in possible:
+            changed = self.value(value, branch)
+            if len(possible) == 1 or self._is_valid(self.original(value, changed), branch):
+                return changed
+        return value
+
+    def original(self, value: Any, changed: Any) -> Any:
+        """Which of the two the function's own schema describes."""
+        raise NotImplementedError
+
+    def _may_be(self, value: Any, branch: Any) -> bool:
+        schema = follow(branch, self._root)
+        if not isinstance(schema, Mapping):
+            return schema is not False
+        types = types_of(schema)
+        words = ("object",) if isinstance(value, Mapping) else ("array",)
+        words = words if isinstance(value, Mapping | list) else ("integer", "number")
+        return not types or any(word in types for word in words)
+
+    def _is_valid(self, value: Any, branch: Any) -> bool:
+        import jsonschema_rs
+
+        shared = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
+        try:
+            return jsonschema_rs.is_valid({**shared, **follow(branch, self._root)}, value)
+        except (ValueError, TypeError):  # a schema or a value it cannot read: leave the value alone
+            return False
+
+
+class _Restore(_Walk):
+    """From the model: whole floats become integers where those are asked, added nulls go."""
+
+    def __init__(self, root: Mapping[str, Any], *, drop_nulls: bool) -> None:
+        super().__init__(root)
+        self._drop_nulls = drop_nulls
+
+    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+        if self._drop_nulls and None in value.values():
+            properties = schema.get("properties") or {}
+            optional = properties.keys() - set(schema.get("required") or ())
+            value = {
+                key: item
+                for key, item in value.items()
+                if item is not None or key not in optional or allows_null(properties[key], self._root)
+            }
+        return super().object(value, schema)
+
+    def number(self, value: Any, schema: Mapping[str, Any]) -> Any:
+        types = types_of(schema)
+        whole = isinstance(value, float) and value.is_integer()
+        return int(value) if whole and "integer" in types and "number" not in types else value
+
+    def original(self, value: Any, changed: Any) -> Any:
+        return changed
+
+
+class _Fill(_Walk):
+    """To a strict model: what is absent stands there as ``null``."""
+
+    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+        absent = dict.fromkeys(schema.get("properties") or ())
+        return absent | super().object(value, schema)
+
+    def original(self, value: Any, changed: Any) -> Any:
+        return value

@@ -1,0 +1,158 @@
+"""The host for programs without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from enginehost.caller import LOCAL, Caller
+from enginehost.errors import EngineUnavailable
+from enginehost.host import Host
+
+if TYPE_CHECKING:
+    from enginehost.catalog import Entry
+
+T = TypeVar("T")
+_END = object()
+
+
+class HostSync:
+    """A :class:`~enginehost.host.Host` on a thread of its own; usable from any other thread.
+
+    ::
+
+        with HostSync("smss") as host:
+            print(host.call("add", {"a": 1, "b": 2}))
+
+    Takes what ``Host`` takes. Raises what it raises. An interrupted wait (Ctrl-C) cancels its call.
+    """
+
+    def __init__(self, folder: str | Path | None = "smss", *args: Any, **options: Any) -> None:
+        self._host = Host(folder, *args, **options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._handing = threading.Lock()
+        """Whoever hands work to the loop holds it, so that the loop never ends before it has begun that."""
+        self._ending = threading.Lock()
+        """One stop at a time; a second waits for the first."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def host(self) -> Host:
+        """The host itself; its coroutines run on its own thread only."""
+        return self._host
+
+    def start(self) -> None:
+        """Start the host and wait until it is ready. It starts once."""
+        if self._thread is not None:
+            raise RuntimeError("a host starts once; make another one")
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._serve, args=(started,), name="enginehost", daemon=True)
+        self._thread.start()
+        started.result()
+        try:
+            self._run(self._host.start())
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the host and end its thread; calls that other threads wait for are answered."""
+        with self._ending:
+            if self._loop is None or self._thread is None:
+                return
+            try:
+                self._run(self._host.stop())
+            finally:
+                with self._handing:
+                    loop, self._loop = self._loop, None
+                loop.call_soon_threadsafe(loop.stop)
+                self._thread.join()
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller = LOCAL,
+        timeout: float | None = None,
+    ) -> Any:
+        """Call a function and wait for its result."""
+        return self._run(self._host.call(name, arguments, caller=caller, timeout=timeout))
+
+    def stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller = LOCAL,
+        timeout: float | None = None,
+    ) -> Iterator[Any]:
+        """The items of a streaming function as they come."""
+        items = self._host.stream(name, arguments, caller=caller, timeout=timeout)
+        one_at_a_time = asyncio.Lock()
+
+        async def step() -> Any:
+            async with one_at_a_time:
+                return await anext(items, _END)
+
+        async def leave() -> None:
+            async with one_at_a_time:  # an interrupted step ends first
+                await items.aclose()
+
+        try:
+            while (item := self._run(step())) is not _END:
+                yield item
+        finally:
+            with suppress(EngineUnavailable):  # the host has stopped and closed it
+                self._run(leave())
+
+    def functions(self, tags: Iterable[str] = ()) -> list[Entry]:
+        """The functions, by name; with ``tags``, those that have one of them."""
+        return self._run(_in_loop(lambda: self._host.functions(tags=tags)))
+
+    def tools(self, kind: str = "openai", *, tags: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """The functions as tools of one kind."""
+        return self._run(_in_loop(lambda: self._host.tools(kind, tags=tags)))
+
+    def _serve(self, started: Future[None]) -> None:
+        """The thread: runs the loop until it is stopped, then ends what is left on it."""
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            self._loop.call_soon(started.set_result, None)
+            self._loop.run_forever()
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            future = self._hand_over(coroutine)
+        except BaseException:
+            coroutine.close()
+            raise
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("the host's own thread would wait for itself; await the methods of `.host`")
+        with self._handing:
+            if self._loop is None:
+                raise EngineUnavailable("the host does not run", state="closing")
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+async def _in_loop(work: Callable[[], T]) -> T:
+    return work()

@@ -1,0 +1,133 @@
+"""The dialect of the faces: JSON as other languages expect it."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64decode
+from collections.abc import Mapping, Set
+from datetime import date, time, timedelta
+from enum import Enum
+from typing import Any
+
+from enginehost.values import _text
+from enginehost.values._convert import Conversion, Survey, is_finite, survey
+from enginehost.values._text import MalformedJson
+
+
+def encode(value: Any, *, allow_nan: bool = False) -> bytes:
+    """``value`` as JSON text in UTF-8, in the face dialect (see :mod:`enginehost.values`).
+
+    ``allow_nan`` writes NaN and infinities as ``null``. Raises :class:`NotJson`.
+    """
+    if _text.native_dumps is not None:
+        try:
+            data = _text.native_dumps(value)
+        except TypeError:
+            return _text.dumps(to_json(value, allow_nan=allow_nan))
+        # the writer makes null of NaN, and knows no markers: look closer where that may have happened
+        if not _may_hold(data, b"$", b'bytes":') and (b"null" not in data or _has_no_nan(value)):
+            return data
+    return _text.dumps(to_json(value, allow_nan=allow_nan))
+
+
+def to_json(value: Any, *, allow_nan: bool = False) -> Any:
+    """``value`` as None, bool, int, float, str, list and dict, in the face dialect.
+
+    ``allow_nan`` as in :func:`encode`. Raises :class:`NotJson`.
+    """
+    return _ToFace(allow_nan).convert(value)
+
+
+def decode(data: bytes | bytearray | memoryview) -> Any:
+    """The value that JSON text stands for: plain JSON, with ``{"$bytes": …}`` made bytes.
+
+    Raises :class:`MalformedJson`.
+    """
+    value = _text.loads(data)
+    raw = bytes(data)
+    marked = _may_hold(raw, b"$", b'bytes"') or _may_hold(raw, b"\\", b"\\u")
+    return from_json(value) if marked else value
+
+
+def from_json(plain: Any) -> Any:
+    """The inverse of :func:`to_json` on what JSON can carry. Raises :class:`MalformedJson`."""
+    if isinstance(plain, list):
+        return [from_json(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if len(plain) == 1:
+        ((key, item),) = plain.items()
+        if key == "$bytes":
+            return _bytes(item)
+        if _is_marker(key):
+            return {key[1:]: from_json(item)}
+    return {key: from_json(item) for key, item in plain.items()}
+
+
+def _may_hold(data: bytes, first: bytes, text: bytes) -> bool:
+    """Whether ``text`` is in ``data``. ``first``, one byte of it, is looked for first: far faster."""
+    return first in data and text in data
+
+
+def _has_no_nan(value: Any) -> bool:
+    found = survey(value)
+    return found is Survey.PLAIN or (found is Survey.FLOATS and is_finite(value))
+
+
+def _is_marker(key: str) -> bool:
+    return key.startswith("$") and key.lstrip("$") == "bytes"
+
+
+def _bytes(item: Any) -> bytes:
+    try:
+        return b64decode(item, validate=True)
+    except (TypeError, ValueError) as error:
+        raise MalformedJson("$bytes must be base64 text (RFC 4648)") from error
+
+
+class _ToFace(Conversion):
+    def __init__(self, allow_nan: bool) -> None:
+        super().__init__()
+        self._allow_nan = allow_nan
+
+    def number(self, value: float) -> Any:
+        if math.isfinite(value):
+            return value
+        if not self._allow_nan:
+            self.refuse(f"{value} is no JSON number")
+        return None
+
+    def span(self, value: timedelta) -> Any:
+        sign, value = ("-", -value) if value < timedelta(0) else ("", value)
+        seconds = f"{value.seconds}.{value.microseconds:06}".rstrip("0").rstrip(".")
+        if value.seconds == 0 and value.microseconds == 0:
+            return f"{sign}P{value.days}D"
+        return f"{sign}P{f'{value.days}D' if value.days else ''}T{seconds}S"
+
+    def members(self, value: Set[Any]) -> Any:
+        try:
+            return self.sequence(sorted(value))
+        except TypeError:
+            return self.sequence(list(value))
+
+    def mapping(self, value: Mapping[Any, Any]) -> Any:
+        if len(value) == 1:
+            ((key, item),) = value.items()
+            if isinstance(key, str) and _is_marker(key):
+                value = {f"${key}": item}
+        return self.entries(value, self._key)
+
+    def _key(self, key: Any) -> str:
+        if isinstance(key, Enum):
+            return self._key(key.value)
+        if isinstance(key, str):
+            return self.text(str.__str__(key))
+        if key is None or isinstance(key, bool):
+            return {None: "null", True: "true", False: "false"}[key]
+        if isinstance(key, int):
+            return str(self.integer(int.__index__(key)))
+        if isinstance(key, float) and math.isfinite(key):
+            return repr(float(key))
+        if isinstance(key, (date, time)) or type(key).__name__ in ("UUID", "Decimal"):
+            return key.isoformat() if isinstance(key, (date, time)) else str(key)
+        return self.refuse(f"a key of type {type(key).__name__} has no text")

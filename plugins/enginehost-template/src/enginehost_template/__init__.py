@@ -1,0 +1,1 @@
+"""A plugin for enginehost: the engine kind ``Text`` and an observer of slow calls."""

@@ -1,0 +1,327 @@
+import asyncio
+import datetime
+import os
+import socket
+import ssl
+import time
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from enginehost.engine import HostAccess
+from enginehost.errors import CallTimeout, EngineHostError, EngineUnavailable, ExecutionFailed
+from enginehost_engines.rest import RestEngine, StreamRestEngine, transport
+from enginehost_engines.rest.guard import PublicOnly, is_public
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 429, 500, 503, 599])
+async def test_a_status_that_is_no_success_is_told_with_a_short_excerpt(
+    make: Any, server: Any, kit: Any, status: int
+) -> None:
+    server.answer = kit.plain(b'{"error":\r\n  "no such city"}' + b" long" * 1000, status=status)
+    with pytest.raises(ExecutionFailed) as failed:
+        await make(parameters=["q"]).execute({"q": "private-value"}, kit.call())
+    assert failed.value.detail["status"] == status
+    assert failed.value.detail["retry_may_help"] == (status in (429, 500, 503))
+    assert failed.value.message.startswith(f'127.0.0.1 answered {status}: {{"error": "no such city"}} long')
+    assert len(failed.value.message) <= len(f"127.0.0.1 answered {status}: ") + 500
+    assert "private-value" not in failed.value.message
+
+
+async def test_secrets_that_a_service_repeats_are_masked(make: Any, server: Any, kit: Any) -> None:
+    secrets = {
+        "api_key_value": "hush-api-key",
+        "header": "hush-header",
+        "query": "hush query",
+        "bound": "hush-bound",
+    }
+    server.answer = kit.plain(" ".join(secrets.values()).encode(), "text/plain", status=403)
+    engine = make(
+        parameters=["q"],
+        URL=f"{server.url}/p?key=hush%20query",
+        HEADERS={"X-Secret": secrets["header"]},
+        API_KEY_VALUE=secrets["api_key_value"],
+        bind={"tenant": "x"},
+    )
+    with pytest.raises(ExecutionFailed) as failed:
+        await engine.execute({"q": 1, "tenant": secrets["bound"]}, kit.call())
+    assert failed.value.message == "127.0.0.1 answered 403: *** *** *** ***"
+
+
+async def test_a_binary_error_body_is_not_repeated(make: Any, server: Any, kit: Any) -> None:
+    server.answer = kit.plain(b"\x00\x01", "image/png", status=500)
+    with pytest.raises(ExecutionFailed) as failed:
+        await make().execute({}, kit.call())
+    assert failed.value.message == "127.0.0.1 answered 500"
+
+
+async def test_an_endless_error_body_is_not_read_to_its_end(make: Any, server: Any, kit: Any) -> None:
+    async def endless(seen: Any, writer: Any) -> None:
+        writer.write(b"HTTP/1.1 500 X\r\nContent-Type: text/plain\r\nContent-Length: 99999999999\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+
+    server.answer = endless
+    with pytest.raises(ExecutionFailed, match="answered 500"):
+        await make().execute({}, kit.call())
+
+
+async def test_a_refused_connection_names_the_host_only(make: Any, kit: Any, free_tcp_port: int) -> None:
+    engine = make(parameters=["q"], URL=f"http://127.0.0.1:{free_tcp_port}/secret-path?k=secret")
+    with pytest.raises(EngineUnavailable) as failed:
+        await engine.execute({"q": "secret"}, kit.call())
+    assert failed.value.message == "could not connect to 127.0.0.1: connection refused"
+
+
+async def test_an_unknown_host_is_told_so(make: Any, kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(EngineUnavailable, match=r"could not connect to no-such-host\.invalid: no such host"):
+        await make(URL="http://no-such-host.invalid/x").execute({}, kit.call())
+
+
+async def _silent(seen: Any, writer: Any) -> None:
+    await asyncio.sleep(3600)
+
+
+async def test_a_silent_endpoint_is_given_up_at_the_deadline(make: Any, server: Any, kit: Any) -> None:
+    server.answer = _silent
+    started = time.monotonic()
+    with pytest.raises(CallTimeout, match=r"127\.0\.0\.1 did not answer within 0\.2"):
+        await make(READ_TIMEOUT_SECONDS=0.2).execute({}, kit.call(5))
+    with pytest.raises(CallTimeout):
+        await make().execute({}, kit.call(0.2))
+    assert time.monotonic() - started < 2
+
+
+async def test_an_endpoint_that_drips_is_given_up_at_the_deadline(make: Any, server: Any, kit: Any) -> None:
+    async def drip(seen: Any, writer: Any) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"x\n")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    server.answer = drip
+    with pytest.raises(CallTimeout):
+        await make().execute({}, kit.call(0.3))
+    with pytest.raises(CallTimeout):
+        await _exhaust(make(StreamRestEngine).execute({}, kit.call(0.3)))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+    ],
+)
+async def test_a_connection_that_breaks_is_told_without_details(
+    make: Any, server: Any, kit: Any, raw: bytes
+) -> None:
+    async def broken(seen: Any, writer: Any) -> None:
+        writer.write(raw)
+        writer.close()
+
+    server.answer = broken
+    for kind in (RestEngine, StreamRestEngine):
+        engine = make(kind)
+        with pytest.raises(ExecutionFailed) as failed:
+            await _exhaust(engine.execute({}, kit.call()))
+        assert failed.value.message == "127.0.0.1 broke the connection off"
+
+
+async def test_a_redirect_on_the_same_host_is_followed(make: Any, server: Any, kit: Any) -> None:
+    async def redirect(seen: Any, writer: Any) -> None:
+        status, _, place = seen.target.decode().rpartition("/")[2].partition("-")
+        if place:
+            await kit.plain(b"", "", int(status), Location=place)(seen, writer)
+        else:
+            await kit.plain(b'"there"')(seen, writer)
+
+    server.answer = redirect
+    kept = b'{"q":1}'
+    for status, sent, method, body in (
+        (307, "POST", "POST", kept),
+        (308, "POST", "POST", kept),
+        (302, "PUT", "PUT", kept),
+        (302, "POST", "GET", b""),
+        (303, "PATCH", "GET", b""),
+    ):
+        server.seen.clear()
+        url = f"{server.url}/a/{status}-there%20%C3%A9"
+        engine = make(parameters=["q"], URL=url, HTTP_METHOD=sent, AUTH_TOKEN="t")
+        assert await engine.execute({"q": 1}, kit.call()) == "there"
+        assert (server.last.method, server.last.target, server.last.body) == (
+            method,
+            b"/a/there%20%C3%A9",
+            body,
+        )
+        assert server.last.header("authorization") == b"Bearer t"
+        assert (server.last.header("content-type") is None) == (method == "GET")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://evil.example/",
+        "//evil.example/x",
+        "http://127.0.0.1:1/",
+        "https://127.0.0.1/",
+        "ftp://127.0.0.1/",
+        "http://[",
+        "",
+    ],
+)
+async def test_a_redirect_elsewhere_is_not_followed(make: Any, server: Any, kit: Any, location: str) -> None:
+    server.answer = kit.plain(b"", "", 302, Location=location)
+    with pytest.raises(ExecutionFailed, match="answered 302, a redirect that is not followed"):
+        await make().execute({}, kit.call())
+    assert len(server.seen) == 1
+
+
+async def test_redirects_in_a_circle_end(make: Any, server: Any, kit: Any) -> None:
+    server.answer = kit.plain(b"", "", 302, Location="/path")
+    with pytest.raises(ExecutionFailed, match="redirect"):
+        await make().execute({}, kit.call())
+    assert len(server.seen) == transport.MOST_REDIRECTS + 1
+
+
+async def test_a_private_address_is_refused_where_the_host_says_so(make: Any, server: Any, kit: Any) -> None:
+    access = HostAccess(private_networks=False)
+    for host in ("127.0.0.1", "localhost"):
+        with pytest.raises(EngineUnavailable, match="private network"):
+            await make(access=access, URL=f"http://{host}:{server.port}/").execute({}, kit.call())
+    assert server.opened == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True),
+        ("2606:4700::1111", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.0.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:8.8.8.8", True),
+        ("2002:7f00:1::", False),
+        ("64:ff9b::a00:1", False),
+        ("64:ff9b::808:808", True),
+    ],
+)
+def test_private_addresses_are_recognised_in_every_dress(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+async def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    class Inner(PublicOnly):
+        async def connect_tcp(self, host: str, *args: Any, **kwargs: Any) -> Any:
+            tried.append(host)
+            return "stream"
+
+    async def resolve(*_: Any, **__: Any) -> Any:
+        return [(0, 0, 0, "", (address, 80)) for address in ("10.0.0.1", "93.184.215.14", "8.8.8.8")]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", resolve)
+    assert await PublicOnly(Inner()).connect_tcp("rebind.example", 80) == "stream"
+    assert tried == ["93.184.215.14"]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A key and a certificate for 127.0.0.1 that no authority knows."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "both.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+async def test_tls_is_verified(
+    make: Any, kit: Any, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n42")
+        await writer.drain()
+        writer.close()
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    port = listening.sockets[0].getsockname()[1]
+    transport._tls.cache_clear()
+    try:
+        engine = make(URL=f"https://127.0.0.1:{port}/")
+        with pytest.raises(EngineUnavailable, match="certificate is not trusted"):
+            await engine.execute({}, kit.call())
+        await engine.close()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        transport._tls.cache_clear()
+        assert await engine.execute({}, kit.call()) == 42
+        with pytest.raises(EngineUnavailable, match="certificate is not trusted"):
+            await make(URL=f"https://localhost:{port}/").execute({}, kit.call())
+    finally:
+        transport._tls.cache_clear()
+        listening.close()
+
+
+async def _exhaust(answer: Any) -> None:
+    if not hasattr(answer, "__aiter__"):
+        await answer
+        return
+    async for _ in answer:
+        pass
+
+
+async def test_every_failure_is_an_error_of_the_host(make: Any, server: Any, kit: Any) -> None:
+    async def garbage(seen: Any, writer: Any) -> None:
+        writer.write(os.urandom(200))
+        writer.close()
+
+    server.answer = garbage
+    for _ in range(20):
+        with pytest.raises(EngineHostError):
+            await make().execute({}, kit.call())

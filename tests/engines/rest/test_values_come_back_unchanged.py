@@ -1,0 +1,210 @@
+import asyncio
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from enginehost.errors import InvalidArguments
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+NASTY = st.text(st.sampled_from("./\\%2fFeE;?#&=+ :@[]{}\"'<>,\r\n\t\0é𝄞"), max_size=12)
+TEXTS = ANY_TEXT | NASTY
+FILE_NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"\\'), min_size=1)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@quick
+@given(TEXTS)
+@example("../admin")
+@example("..%2fadmin")
+@example("%2e%2e")
+@example("..;x")
+@example("a/../../b")
+@example("a\\..\\b")
+@example(".")
+@example("")
+@example("a/b?c=d#e;f")
+@example("@evil.example/")
+@example("x\r\nHost: evil.example")
+def test_a_path_value_stays_in_its_segment(sender: Any, value: str) -> None:
+    try:
+        seen = sender.send({"id": value}, path="/users/{id}/posts?fixed=1")
+    except InvalidArguments:
+        assert value == "" or re.search(r"[\x00-\x1f\x7f]", value) or "." in unquote(unquote(value))
+        assert not sender.server.seen
+        return
+    path, _, query = seen.target.decode("ascii").partition("?")
+    before, segment, after = path.split("/")[1:]
+    assert (before, unquote(segment, errors="strict"), after, query) == ("users", value, "posts", "fixed=1")
+    assert seen.header("host") == f"127.0.0.1:{sender.server.port}".encode()
+    for reading in (path, unquote(path), unquote(unquote(path))):
+        parts = [part.partition(";")[0] for part in re.split(r"[/\\]", reading)]
+        assert ".." not in parts
+        assert "." not in parts
+
+
+@quick
+@given(TEXTS, TEXTS)
+def test_two_values_in_one_segment_cannot_make_dots_together(sender: Any, one: str, two: str) -> None:
+    for first, second in ((one, two), (".", ".")):
+        try:
+            seen = sender.send({"a": first, "b": second}, path="/x/{a}{b}/y")
+        except InvalidArguments:
+            continue
+        assert unquote(seen.target.decode().split("/")[2]) == first + second not in (".", "..")
+
+
+@quick
+@given(TEXTS, TEXTS)
+def test_query_values_arrive_as_given(sender: Any, one: str, two: str) -> None:
+    keys = {"PARAMETER_PLACEMENT": {"q": "query", "r": "query:r[]&="}}
+    seen = sender.send({"q": one, "r": two}, path="/p?key=1", **keys)
+    query = seen.target.decode("ascii").partition("?")[2]
+    pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
+    assert pairs == [("key", "1"), ("q", one), ("r[]&=", two)]
+
+
+@quick
+@given(st.lists(TEXTS, max_size=4))
+def test_lists_in_a_query_arrive_as_given(sender: Any, items: list[str]) -> None:
+    for style in ("exploded", "joined"):
+        keys = {"PARAMETER_PLACEMENT": {"q": "query"}, "QUERY_STYLE": style}
+        query = sender.send({"q": items}, **keys).target.decode("ascii").partition("?")[2]
+        if style == "exploded":
+            assert parse_qsl(query, keep_blank_values=True) == [("q", item) for item in items]
+        elif items:
+            assert [unquote(item) for item in query.removeprefix("q=").split(",")] == items
+
+
+@quick
+@given(st.dictionaries(TEXTS, TEXTS, max_size=4))
+def test_a_deep_object_keeps_its_members_inside_its_name(sender: Any, members: dict[str, str]) -> None:
+    keys = {"PARAMETER_PLACEMENT": {"q": "query"}, "QUERY_STYLE": "deepobject"}
+    try:
+        seen = sender.send({"q": members}, **keys)
+    except InvalidArguments:
+        assert any("[" in key or "]" in key for key in members)
+        return
+    pairs = parse_qsl(seen.target.decode("ascii").partition("?")[2], keep_blank_values=True)
+    assert pairs == [(f"q[{key}]", value) for key, value in members.items()]
+
+
+@quick
+@given(TEXTS)
+@example("x\r\nSet-Cookie: a=b")
+@example(" x")
+def test_a_header_value_arrives_as_given_or_not_at_all(sender: Any, value: str) -> None:
+    try:
+        seen = sender.send({"q": value}, PARAMETER_PLACEMENT={"q": "header:X-Value"})
+    except InvalidArguments:
+        assert re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value) or value != value.strip(" \t")
+        assert not sender.server.seen
+        return
+    arrived = seen.header("x-value")
+    assert arrived is not None
+    assert arrived.decode() == value
+
+
+@quick
+@given(TEXTS, TEXTS)
+def test_cookies_arrive_as_given(sender: Any, one: str, two: str) -> None:
+    keys = {"HEADERS": {"Cookie": "fixed=1"}, "PARAMETER_PLACEMENT": {"a": "cookie", "b": "cookie:bee"}}
+    arrived = sender.send({"a": one, "b": two}, **keys).header("cookie")
+    pairs = [pair.partition("=")[::2] for pair in arrived.decode().split("; ")]
+    assert [(name, unquote(value)) for name, value in pairs] == [("fixed", "1"), ("a", one), ("bee", two)]
+
+
+@quick
+@given(JSON, JSON)
+@example(2**70, -(2**53) - 1)
+def test_json_values_arrive_as_given(sender: Any, one: Any, two: Any) -> None:
+    keys = {
+        "PARAMETER_PLACEMENT": {"b": "body:/deep/list/1/a~1b"},
+        "BODY_CONSTANTS": {"deep": {"list": [0, {"keep": "this"}]}},
+    }
+    seen = sender.send({"a": one, "b": two}, **keys)
+    assert seen.header("content-type") == b"application/json"
+    body = json.loads(seen.body)
+    assert body == {"a": one, "deep": {"list": [0, {"keep": "this", "a/b": two}]}}
+
+
+@quick
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_form_fields_arrive_as_given(sender: Any, one: str, many: list[str]) -> None:
+    seen = sender.send({"a": one, "b": many}, CONTENT_TYPE="", BODY_CONSTANTS={"c": "&="})
+    assert seen.header("content-type") == b"application/x-www-form-urlencoded"
+    pairs = parse_qsl(seen.body.decode("ascii"), keep_blank_values=True, errors="strict")
+    assert pairs == [("c", "&="), ("a", one), *(("b", item) for item in many)]
+
+
+@quick
+@given(
+    st.binary(),
+    TEXTS,
+    FILE_NAMES,
+)
+def test_files_and_fields_arrive_as_given(sender: Any, content: bytes, field: str, name: str) -> None:
+    arguments = {"doc": {"content": content, "filename": name, "content_type": "text/x"}, "note": field}
+    seen = sender.send(arguments, PARAMETER_PLACEMENT={"doc": "file", "note": "form"})
+    assert asyncio.run(_form(seen)) == {"note": field, "doc": (name, "text/x", content)}
+
+
+async def _form(seen: Any) -> dict[str, Any]:
+    from starlette.datastructures import UploadFile
+    from starlette.requests import Request
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": seen.body}
+
+    headers = [(name.lower(), value) for name, value in seen.headers]
+    async with Request({"type": "http", "method": "POST", "headers": headers}, receive).form() as form:
+        return {
+            key: (item.filename, item.content_type, await item.read())
+            if isinstance(item, UploadFile)
+            else item
+            for key, item in form.items()
+        }
+
+
+@quick
+@given(st.binary() | TEXTS | st.lists(st.integers()))
+def test_a_raw_body_arrives_as_given(sender: Any, value: Any) -> None:
+    seen = sender.send({"q": value}, PARAMETER_PLACEMENT={"q": "raw"})
+    if isinstance(value, bytes):
+        assert (seen.body, seen.header("content-type")) == (value, b"application/octet-stream")
+    elif isinstance(value, str):
+        assert seen.body.decode() == value
+    else:
+        assert json.loads(seen.body) == value
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"path": "/{q}"},
+        {"PARAMETER_PLACEMENT": {"q": "query"}},
+        {"PARAMETER_PLACEMENT": {"q": "header:X"}},
+        {"PARAMETER_PLACEMENT": {"q": "cookie"}},
+        {"PARAMETER_PLACEMENT": {"q": "raw"}},
+        {"PARAMETER_PLACEMENT": {"q": "file"}},
+        {"CONTENT_TYPE": "json"},
+        {"CONTENT_TYPE": "form"},
+    ],
+)
+def test_a_lone_surrogate_or_nan_is_refused_everywhere(sender: Any, keys: Any) -> None:
+    for value in ("\ud800", float("nan"), float("inf")):
+        if keys.get("PARAMETER_PLACEMENT") == {"q": "file"} and isinstance(value, float):
+            continue
+        with pytest.raises(InvalidArguments):
+            sender.send({"q": value}, **keys)
+    assert not sender.server.seen

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import BROKEN, Cli, program
+
+
+def test_list_shows_the_functions(cli: Cli) -> None:
+    done = cli("list")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()] == ["NAME", "add", "count", "echo", "fail"]
+    assert done.err == ""
+
+
+def test_list_as_json_selects_by_tags(cli: Cli) -> None:
+    (add,) = cli("list", "--json", "--tags", "math,none").json
+    assert add["name"] == "add"
+    assert add["tags"] == ["math"]
+
+
+def test_list_tells_beside_the_output_which_files_do_not_serve(cli: Cli, folder: Path) -> None:
+    (folder / "broken.smss").write_text(BROKEN)
+    done = cli("list")
+    assert done.code == 0
+    assert "broken" not in done.out
+    assert "failed" in done.err
+    assert "LocalPythn" in done.err
+
+
+def test_list_takes_a_folder(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    assert cli("list", "other").out == cli("list", "--folder", "other").out == "no functions\n"
+
+
+def test_a_missing_folder_is_an_error_with_a_way_out(cli: Cli) -> None:
+    done = cli("list", "nowhere")
+    assert done.code == 2
+    assert "there is no folder nowhere" in done.err
+    assert "enginehost new python hello --folder nowhere" in done.err
+
+
+def test_describe_is_a_page_with_a_call_that_works(cli: Cli) -> None:
+    done = cli("describe", "add")
+    assert "Add two numbers." in done.out
+    assert "b  number, optional, default 1" in done.out
+    proposed = done.out.splitlines()[-1].split("enginehost ")[1].split()
+    assert cli(*proposed).out == "2\n"
+
+
+def test_describe_as_json_has_everything(cli: Cli, folder: Path) -> None:
+    about = cli("describe", "add", "--json").json
+    assert about["parameters"]["required"] == ["a"]
+    assert about["path"] == str(folder / "add.smss")
+
+
+def test_describe_as_a_kind_is_the_spec(cli: Cli) -> None:
+    assert cli("describe", "add", "--as", "bedrock").json["toolSpec"]["name"] == "add"
+    unknown = cli("describe", "add", "--as", "telex")
+    assert unknown.code == 2
+    assert "openai-strict" in unknown.err
+
+
+def test_tools_are_a_list_of_specs(cli: Cli) -> None:
+    tools = cli("tools", "smss", "--as", "openai-responses").json
+    assert [tool["name"] for tool in tools] == ["add", "count", "echo", "fail"]
+    assert [tool["name"] for tool in cli("tools", "--as", "mcp", "--tags", "math").json] == ["add"]
+    assert [tool["function"]["name"] for tool in cli("tools", "--tags", "math").json] == ["add"]
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (["add", "a=1", "b=2"], 3),
+        (["add", "a=1.5"], 2.5),
+        (["add", "a:=1", "b:=2"], 3),
+        (["add", "--json", '{"a": 1, "b": 2}'], 3),
+        (["add", "--json", '{"a": 1}', "b=9"], 10),
+        (["echo", 'value:=[1, {"x": null}]'], [1, {"x": None}]),
+        (["echo", "value:=123456789012345678901234567890"], 123456789012345678901234567890),
+        (["echo", "text=7"], "7"),
+        (["echo", "text=@@ada"], "@ada"),
+        (["echo", "text="], ""),
+        (["count", "to=3"], [0, 1, 2]),
+    ],
+)
+def test_call_prints_the_result(cli: Cli, words: list[str], result: Any) -> None:
+    done = cli("call", *words)
+    assert done.err == ""
+    assert done.json == result
+
+
+def test_call_reads_files(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Grüße\n", encoding="utf-8")
+    (tmp_path / "rows.json").write_text("[1, 2]")
+    assert cli("call", "echo", "text=@letter.txt").json == "Grüße\n"
+    assert cli("call", "echo", "value:=@rows.json").json == [1, 2]
+    missing = cli("call", "echo", "text=@none.txt")
+    assert missing.code == 2
+    assert "none.txt cannot be read" in missing.err
+
+
+def test_call_reads_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"a": 40}')))
+    assert cli("call", "add", "-", "b=2").json == 42
+
+
+def test_raw_prints_text_without_quotes_and_all_else_as_json(cli: Cli) -> None:
+    assert cli("call", "echo", 'text=a "b"', "--raw").out == 'a "b"\n'
+    assert cli("call", "add", "a=1", "--raw").out == "2\n"
+
+
+def test_stream_prints_an_item_a_line(cli: Cli) -> None:
+    assert cli("call", "count", "to=3", "--stream").out == "0\n1\n2\n"
+    assert cli("call", "add", "a=1", "--stream").out == "2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["ad", "a=1"], 3, "did you mean add?"),
+        (["add", "a=x"], 4, "is not of type 'number'"),
+        (["add"], 4, "'a' is a required property"),
+        (["add", "a=1", "c=2"], 4, "'c' is not a parameter"),
+        (["add", "a=1", "a=2"], 2, "given twice"),
+        (["add", "a"], 2, "no argument"),
+        (["add", "=1"], 2, "no argument"),
+        (["add", "a:=1x"], 2, "a: "),
+        (["add", "--json", "[1]"], 2, "one JSON object"),
+        (["add", "--json", "{"], 2, "--json: "),
+        (["fail"], 1, "it broke"),
+        (["add", "a=1", "--timeout", "0"], 2, "timeout"),
+    ],
+)
+def test_a_call_that_fails_says_why_and_has_its_exit_code(
+    cli: Cli, words: list[str], code: int, text: str
+) -> None:
+    done = cli("call", *words)
+    assert done.code == code
+    assert done.out == ""
+    assert text in done.err
+    assert "Traceback" not in done.err
+
+
+def test_arguments_as_json_make_errors_json(cli: Cli) -> None:
+    done = cli("call", "add", "--json", '{"a": "x"}')
+    assert done.code == 4
+    assert done.error["code"] == "invalid_arguments"
+    assert done.error["detail"]["errors"][0]["pointer"] == "/a"
+
+
+def test_json_makes_errors_json_everywhere(cli: Cli) -> None:
+    for words in (
+        ["list", "nowhere"],
+        ["describe", "nobody"],
+        ["tools", "--as", "telex"],
+        ["new", "python", "1"],
+    ):
+        done = cli(*words, "--json")
+        assert done.code in (2, 3)
+        assert set(done.error) >= {"code", "message"}
+
+
+def test_the_settings_beside_the_folder_count(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "enginehost.yaml").write_text("htpp: off\n")
+    done = cli("list")
+    assert done.code == 78
+    assert "enginehost.yaml:1" in done.err
+    assert "did you mean http?" in done.err
+    assert cli("list", "--json").error["line"] == 1
+
+
+def test_a_number_longer_than_python_reads_is_printed_or_refused(cli: Cli) -> None:
+    digits = "9" * 5000
+    done = cli("call", "echo", f"value:={digits}")
+    assert done.out == f"{digits}\n" or done.code == 2
+
+
+def test_ctrl_c_ends_a_call_without_traceback(folder: Path) -> None:
+    command = [sys.executable, "-m", "enginehost", "call", "count", "to=1000000000", "--stream"]
+    process = subprocess.Popen(
+        command, cwd=folder.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == ""
+
+
+def test_a_reader_that_goes_away_ends_a_stream_quietly(folder: Path) -> None:
+    command = [sys.executable, "-m", "enginehost", "call", "count", "to=1000000000", "--stream"]
+    process = subprocess.Popen(
+        command, cwd=folder.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "0\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(30) == 1
+
+
+def test_output_is_utf8_whatever_the_locale_says(folder: Path) -> None:
+    done = program(
+        "call",
+        "echo",
+        "-",
+        cwd=folder.parent,
+        stdin=json.dumps({"text": "é"}),
+        env={"LC_ALL": "C", "PYTHONUTF8": "0"},
+    )
+    assert done.stdout == '"é"\n'

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from enginehost.config import config_keys
+from enginehost.plugins import PluginRegistry
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize("kind", ["python", "reactor", "LocalPython"])
+def test_a_new_function_validates_and_runs(cli: Cli, tmp_path: Path, kind: str) -> None:
+    made = cli("new", kind, "say-hello", "--folder", "fresh")
+    assert made.code == 0
+    checked = cli("validate", "fresh", "--strict")
+    assert checked.out == "1 file, 0 errors, 0 warnings\n"
+    proposed = made.out.splitlines()[-1].split("enginehost ")[1].split()
+    assert cli(*proposed, "times=2").json == "Hello, Hello, Ada!"
+
+
+def test_a_new_rest_function_validates(cli: Cli) -> None:
+    assert cli("new", "rest", "remote", "--json").json == {"files": ["smss/remote.smss"]}
+    assert cli("validate", "smss/remote.smss", "--strict").code == 0
+
+
+@pytest.mark.parametrize("name", ["json", "class", "a-b", "x" * 64])
+def test_names_that_mean_something_to_python_work_too(cli: Cli, name: str) -> None:
+    assert cli("new", "python", name, "--folder", "fresh").code == 0
+    (function,) = cli("list", "fresh", "--json").json
+    assert cli("call", function["name"], "name=Bo", "--folder", "fresh").json == "Hello, Bo!"
+
+
+@pytest.mark.parametrize("name", ["", "1", "../up", "a b", "x" * 65, "é", "a\n"])
+def test_other_names_are_refused(cli: Cli, tmp_path: Path, name: str) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    assert cli("new", "python", name).code == 2
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_nothing_is_ever_overwritten(cli: Cli, folder: Path) -> None:
+    (folder / "hello.py").write_text("mine")
+    done = cli("new", "python", "hello")
+    assert done.code == 2
+    assert "hello.py exists already" in done.err
+    assert (folder / "hello.py").read_text() == "mine"
+    assert not (folder / "hello.smss").exists()
+
+
+def test_an_unknown_kind_says_which_there_are(cli: Cli) -> None:
+    done = cli("new", "pyhton", "hello")
+    assert done.code == 78
+    assert "LocalPython" in done.err or "python, rest, reactor" in done.err
+
+
+def test_a_kind_without_template_is_written_from_its_config_model(
+    cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    info = site / "stamps-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stamps\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[enginehost.engines]\nStamp = stamps_plugin:Stamp\n")
+    (site / "stamps_plugin.py").write_text(
+        "from pydantic import Field, SecretStr\n"
+        "from enginehost.config import EngineConfig\n"
+        "from enginehost.engine import AbstractFunctionEngine\n"
+        "class Config(EngineConfig):\n"
+        "    stamp_text: str = Field(description='What is stamped.', examples=['C:\\\\ok'])\n"
+        "    stamp_colour: str = Field(default='red', description='Its colour.')\n"
+        "    stamp_key: SecretStr | None = None\n"
+        "class Stamp(AbstractFunctionEngine):\n"
+        "    config_model = Config\n"
+        "    def execute(self, parameters):\n"
+        "        return self.config.stamp_text\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    assert cli("new", "Stamp", "seal").code == 0
+    text = (folder / "seal.smss").read_text()
+    assert "# What is stamped.\nSTAMP_TEXT = C:\\\\ok\n" in text
+    assert "# STAMP_COLOUR = red\n" in text
+    assert "# STAMP_KEY = ${env:STAMP_KEY}\n" in text
+    assert cli("validate", "smss/seal.smss", "--strict").code == 0
+    assert cli("call", "seal").json == "C:\\ok"
+    sys.modules.pop("stamps_plugin")
+
+
+def test_every_key_in_the_rest_template_exists(cli: Cli, folder: Path) -> None:
+    cli("new", "rest", "remote")
+    model = PluginRegistry().engine_class("REST").config_model
+    assert model is not None
+    known = {spelling for key in config_keys(model) for spelling in key.accepted}
+    lines = (folder / "remote.smss").read_text().splitlines()
+    commented = {line[2:].split(" = ")[0] for line in lines if line.startswith("# ") and " = " in line}
+    assert commented <= known

@@ -1,0 +1,270 @@
+"""``enginehost run``: start, readiness, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+from .conftest import BROKEN, Running, program, running, write
+
+HOLD = """
+    ENGINE_CLASS = LocalPython
+    PYTHON_SCRIPT_PATH = hold.py
+    PYTHON_ISOLATION = none
+    FUNCTION_NAME = hold
+    FUNCTION_DESCRIPTION = Answer when the file `go` is there.
+"""
+HOLD_SCRIPT = """
+    import asyncio
+    from pathlib import Path
+
+    released = None
+
+    async def hold():
+        global released
+        if released is None:
+            released = asyncio.create_task(go())
+        await asyncio.shield(released)
+        return "held"
+
+    async def go():
+        while not Path({path!r}).exists():
+            await asyncio.sleep(0.02)
+"""
+SLOW = """
+    ENGINE_CLASS = LocalPython
+    PYTHON_SCRIPT_PATH = slow.py
+    PYTHON_ISOLATION = none
+    FUNCTION_NAME = slow
+    FUNCTION_DESCRIPTION = Opens when the file `go` is there.
+"""
+SLOW_SCRIPT = """
+    import time
+    from pathlib import Path
+
+    while not Path({path!r}).exists():
+        time.sleep(0.02)
+
+    async def slow():
+        return "opened"
+"""
+TRUSTED = {"ENGINEHOST_IN_PROCESS_PYTHON": "true"}
+CALLS = 1000
+
+
+def get(url: str) -> tuple[int, bytes]:
+    try:
+        with urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+@pytest.fixture
+def go(folder: Path) -> Path:
+    """The file that lets the functions ``hold`` and ``slow`` go on."""
+    path = folder.parent / "go"
+    write(folder, {"hold.smss": HOLD, "hold.py": HOLD_SCRIPT.format(path=str(path))})
+    return path
+
+
+def test_it_serves_until_sigterm_and_ends_with_0(folder: Path) -> None:
+    with running(folder) as host:
+        ready = host.events[-1]
+        assert ready["functions"] == 4
+        assert ready["problems"] == 0
+        assert get(f"{host.url}/readyz") == (200, b'{"status":"ready"}')
+        host.signal(signal.SIGTERM)
+        assert host.ended() == 0
+        assert [event["event"] for event in host.events][-2:] == ["stopping", "stopped"]
+
+
+def test_sigint_ends_it_alike(folder: Path) -> None:
+    with running(folder) as host:
+        host.signal(signal.SIGINT)
+        assert host.ended() == 0
+
+
+def test_who_asks_while_it_loads_hears_loading(folder: Path, go: Path) -> None:
+    write(folder, {"slow.smss": SLOW, "slow.py": SLOW_SCRIPT.format(path=str(go))})
+    with running(folder, env=TRUSTED, until="listening") as host:
+        assert get(f"{host.url}/readyz") == (503, b'{"status":"loading"}')
+        go.touch()
+        host.next_event("ready")
+        assert get(f"{host.url}/readyz")[0] == 200
+
+
+def test_sigterm_while_it_loads_ends_it(folder: Path, go: Path) -> None:
+    write(folder, {"slow.smss": SLOW, "slow.py": SLOW_SCRIPT.format(path=str(go))})
+    with running(folder, "--drain", "0.1", env=TRUSTED, until="listening") as host:
+        host.signal(signal.SIGTERM)
+        host.next_event("stopping")
+        go.touch()
+        assert host.ended() == 0
+
+
+async def _call(place: tuple[str, int]) -> tuple[int, bytes]:
+    """One call on a connection of its own, to its last byte."""
+    reader, writer = await asyncio.open_connection(*place)
+    try:
+        writer.write(
+            b"POST /v1/functions/hold HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+        )
+        answer = await reader.read()
+    finally:
+        writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+async def _in_flight(host: Running, calls: int) -> list[asyncio.Task[tuple[int, bytes]]]:
+    """Start so many calls, and wait until the host has them all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 2 * calls:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4 * calls, hard), hard))
+    parts = urlsplit(host.url)
+    place = (str(parts.hostname), int(parts.port or 0))
+    tasks = [asyncio.create_task(_call(place)) for _ in range(calls)]
+    async with asyncio.timeout(60):
+        while True:
+            _, metrics = await asyncio.to_thread(get, f"{host.url}/metrics")
+            if b"enginehost_calls_in_flight %d\n" % calls in metrics:
+                return tasks
+            await asyncio.sleep(0.05)
+
+
+async def test_a_thousand_calls_in_flight_at_sigterm_are_all_answered(folder: Path, go: Path) -> None:
+    with running(folder, "--drain", "60", env=TRUSTED) as host:
+        tasks = await _in_flight(host, CALLS)
+        host.signal(signal.SIGTERM)
+        stopping = await asyncio.to_thread(host.next_event, "stopping")
+        assert stopping["calls"] == CALLS
+        assert get(f"{host.url}/readyz") == (503, b'{"status":"draining"}')
+        late = asyncio.create_task(_call(_place(host)))
+        assert (await late)[0] == 503
+        go.touch()
+        answers = await asyncio.gather(*tasks)
+        assert await asyncio.to_thread(host.ended) == 0
+    assert answers == [(200, b'{"result":"held"}')] * CALLS
+
+
+async def test_a_thousand_calls_that_do_not_end_in_time_are_all_refused(folder: Path, go: Path) -> None:
+    with running(folder, "--drain", "0.2", env=TRUSTED) as host:
+        tasks = await _in_flight(host, CALLS)
+        host.signal(signal.SIGTERM)
+        answers = await asyncio.gather(*tasks)
+        assert await asyncio.to_thread(host.ended) == 0
+    assert {status for status, _ in answers} == {503}
+    assert all(json.loads(body)["code"] == "engine_unavailable" for _, body in answers)
+
+
+def _place(host: Running) -> tuple[str, int]:
+    parts = urlsplit(host.url)
+    return str(parts.hostname), int(parts.port or 0)
+
+
+async def test_a_second_signal_stops_at_once(folder: Path, go: Path) -> None:
+    with running(folder, "--drain", "600", env=TRUSTED) as host:
+        (task,) = await _in_flight(host, 1)
+        host.signal(signal.SIGTERM)
+        await asyncio.to_thread(host.next_event, "stopping")
+        host.signal(signal.SIGTERM)
+        assert await asyncio.to_thread(host.ended) == 128 + signal.SIGTERM
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_sighup_reads_the_policy_again(folder: Path) -> None:
+    policy = folder.parent / "policy.yaml"
+    policy.write_text("default: call\n")
+    (folder.parent / "enginehost.yaml").write_text("policy: policy.yaml\n")
+    with running(folder) as host:
+        assert get(f"{host.url}/v1/functions/add")[0] == 200
+        policy.write_text("default: deny\n")
+        host.signal(signal.SIGHUP)
+        while "read again" not in host.next_event("log").get("message", ""):
+            pass
+        assert get(f"{host.url}/v1/functions/add")[0] == 404
+        policy.write_text("dfault: call\n")
+        host.signal(signal.SIGHUP)
+        while "the old policy stays" not in host.next_event("log").get("message", ""):
+            pass
+        assert get(f"{host.url}/v1/functions/add")[0] == 404
+
+
+def test_a_wrong_file_is_told_and_hinders_nothing(folder: Path) -> None:
+    (folder / "broken.smss").write_text(BROKEN)
+    with running(folder) as host:
+        assert host.events[-1]["problems"] == 1
+        problem = host.next_event("problem")
+        assert problem["path"] == str(folder / "broken.smss")
+        assert get(f"{host.url}/v1/functions/add")[0] == 200
+
+
+def test_a_port_in_use_is_an_error_with_a_way_out(folder: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        done = program("run", "--http", address, "--no-bus", "--log-level", "error", cwd=folder.parent)
+    assert done.returncode == 78
+    assert "Address already in use" in done.stderr
+    assert "--http HOST:PORT" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_other_machines_are_let_in_with_tokens_only(folder: Path) -> None:
+    done = program("run", "--http", "0.0.0.0:0", "--no-bus", cwd=folder.parent)
+    assert done.returncode == 78
+    assert "set up tokens" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["nowhere"], 2, "enginehost new python hello --folder nowhere"),
+        (["--http", "nonsense:port:1"], 78, "is no address"),
+        (["--config", "none.yaml"], 78, "none.yaml"),
+        (["--domain", "233"], 2, "--domain"),
+        (["--drain", "-1"], 2, "--drain"),
+    ],
+)
+def test_what_cannot_be_is_refused(folder: Path, words: list[str], code: int, text: str) -> None:
+    done = program("run", *words, "--no-bus", cwd=folder.parent)
+    assert done.returncode == code
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_people_get_a_page(folder: Path) -> None:
+    (folder / "broken.smss").write_text(BROKEN)
+    script = (
+        "import os, signal, sys, threading\n"
+        "from enginehost.cli import startup, main\n"
+        "show = startup.page\n"
+        "def page(*arguments):\n"
+        "    threading.Timer(0, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        "    return show(*arguments)\n"
+        "startup.page = page\n"
+        "main(['run', '--http', '127.0.0.1:0', '--no-bus', '--log', 'console'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder.parent, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert "4 functions" in done.stderr
+    assert "/docs" in done.stderr
+    assert "did you mean LocalPython?" in done.stderr
+    assert "\033" not in done.stderr

@@ -1,0 +1,136 @@
+"""A program that knows nothing of the host but the types: raw cyclonedds on loopback.
+
+``peer.py DOMAIN`` prints one JSON object per line for everything it sees (``providers``,
+``capability``, ``gone``, ``reply``) and takes calls as JSON lines: ``{"function_id", "parameters",
+"request_id", "metadata", "times"}``. It reads and writes XCDR1, unless ``--default-representation`` is
+said. It ends when its input closes.
+"""
+
+import json
+import sys
+import threading
+from dataclasses import asdict, dataclass
+
+from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.domain import Domain, DomainParticipant
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.annotations import appendable, key
+from cyclonedds.idl.types import bounded_str, int32, int64
+from cyclonedds.pub import DataWriter
+from cyclonedds.qos import Policy, Qos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+LOOPBACK = """<CycloneDDS><Domain Id="any"><General>
+ <Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast>
+ </General>
+ <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>110</MaxAutoParticipantIndex>
+ <Peers><Peer address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
+
+
+@dataclass
+@appendable
+class FunctionCapability(IdlStruct, typename="FunctionCapability"):
+    function_id: bounded_str[128] = ""
+    key("function_id")
+    name: bounded_str[256] = ""
+    description: bounded_str[2048] = ""
+    provider_id: bounded_str[128] = ""
+    parameter_schema: bounded_str[8192] = ""
+    capabilities: bounded_str[2048] = ""
+    performance_metrics: bounded_str[2048] = ""
+    security_requirements: bounded_str[2048] = ""
+    classification: bounded_str[2048] = ""
+    last_seen: int64 = 0
+    service_name: bounded_str[256] = ""
+
+
+@dataclass
+@appendable
+class FunctionExecutionRequest(IdlStruct, typename="FunctionExecutionRequest"):
+    request_id: bounded_str[128] = ""
+    function_id: bounded_str[128] = ""
+    parameters: bounded_str[8192] = ""
+    timestamp: int64 = 0
+    metadata: bounded_str[2048] = ""
+
+
+@dataclass
+@appendable
+class FunctionExecutionReply(IdlStruct, typename="FunctionExecutionReply"):
+    request_id: bounded_str[128] = ""
+    function_id: bounded_str[128] = ""
+    result: bounded_str[8192] = ""
+    status: int32 = 0
+    error_message: bounded_str[2048] = ""
+    timestamp: int64 = 0
+    metadata: bounded_str[2048] = ""
+
+
+XCDR1 = Policy.DataRepresentation(use_cdrv0_representation=True)
+REPRESENTATION = () if "--default-representation" in sys.argv else (XCDR1,)
+RELIABLE = Policy.Reliability.Reliable(duration(seconds=10))
+DISCOVERY = Qos(  # what a reader of Genesis asks for
+    RELIABLE,
+    Policy.Durability.TransientLocal,
+    Policy.History.KeepLast(500),
+    Policy.Liveliness.Automatic(duration(seconds=2)),
+    *REPRESENTATION,
+)
+CALLS = Qos(RELIABLE, Policy.Durability.Volatile, Policy.History.KeepAll, *REPRESENTATION)
+ANY = SampleState.Any | ViewState.Any | InstanceState.Any
+
+
+def say(**event):
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def call(writer, order):
+    times = order.pop("times", 1)
+    for number in range(times):
+        number_id = f"{order['request_id']}-{number}" if times > 1 else order["request_id"]
+        writer.write(FunctionExecutionRequest(**order | {"request_id": number_id}, timestamp=1))
+
+
+def main(domain):
+    settings = Domain(domain, LOOPBACK)
+    participant = DomainParticipant(domain)
+
+    def topic(kind):
+        return Topic(participant, kind.__name__, kind)
+
+    capabilities = DataReader(participant, topic(FunctionCapability), DISCOVERY)
+    replies = DataReader(participant, topic(FunctionExecutionReply), CALLS)
+    requests = DataWriter(participant, topic(FunctionExecutionRequest), CALLS)
+    waitset = WaitSet(participant)
+    # a keyless reader must leave out what comes without data: the library cannot read its "key"
+    values = ReadCondition(replies, SampleState.Any | ViewState.Any | InstanceState.Alive)
+    waitset.attach(ReadCondition(capabilities, ANY))
+    waitset.attach(values)
+    over = threading.Event()
+
+    def listen():
+        for line in sys.stdin:
+            call(requests, json.loads(line))
+        over.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    matched = -1
+    while not over.is_set():
+        waitset.wait(duration(milliseconds=20))
+        for sample in capabilities.take(500):
+            if hasattr(sample, "key_sample"):
+                say(event="gone", function_id=sample.key_sample.function_id)
+            else:
+                say(event="capability", **asdict(sample))
+        for sample in replies.take(500, condition=values):
+            say(event="reply", **asdict(sample))
+        if matched != (matched := len(requests.get_matched_subscriptions())):
+            say(event="providers", count=matched)
+    del settings
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

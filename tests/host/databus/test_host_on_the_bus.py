@@ -1,0 +1,71 @@
+"""The real host on the bus."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from enginehost.catalog import EngineRecord
+from enginehost.databus import DatabusConfig
+from enginehost.engine import AbstractFunctionEngine, EngineContext
+from enginehost.errors import ERROR_TABLE
+from enginehost.host import Host
+from enginehost.settings import HostSettings
+from enginehost.signature import FunctionSignature
+
+pytest.importorskip("cyclonedds")
+
+NUMBER = {"type": "integer"}
+
+
+class Add(AbstractFunctionEngine):
+    async def execute(self, parameters: dict[str, Any]) -> int:
+        return parameters["a"] + parameters["b"]
+
+
+def add_engine() -> Add:
+    parameters = {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}, "required": ["a", "b"]}
+    return Add(EngineContext("add", signature=FunctionSignature("add", parameters=parameters)))
+
+
+async def test_a_peer_calls_a_function_of_the_host_until_it_goes(dds_domain, peer, tmp_path):
+    settings = HostSettings(state_dir=tmp_path)
+    async with Host(None, DatabusConfig(domain=dds_domain), settings=settings) as host:
+        await host.add_engine(EngineRecord("add", "test"), add_engine())
+        await peer.sees("add")
+        assert (await peer.call("add", {"a": 1, "b": 2}))["result"] == "3"
+        wrong = await peer.call("add", {"a": 1}, "r2")
+        assert wrong["status"] == ERROR_TABLE["invalid_arguments"].bus
+        await host.remove_engine("add")
+        await peer.sees()
+        await host.add_engine(EngineRecord("add", "test"), add_engine())
+        await peer.sees("add")
+    await peer.sees()
+
+
+async def test_a_host_keeps_its_functions_ids_over_a_restart(dds_domain, peer, tmp_path):
+    ids: set[str] = set()
+    for _ in range(2):
+        async with Host(
+            None, DatabusConfig(domain=dds_domain), settings=HostSettings(state_dir=tmp_path)
+        ) as host:
+            await host.add_engine(EngineRecord("add", "test"), add_engine())
+            await peer.sees("add")
+            ids.add(peer.named("add")["function_id"])
+        await peer.sees()
+    assert len(ids) == 1
+
+
+async def test_a_host_with_tokens_shows_nothing_to_peers_without(dds_domain, peer, tmp_path):
+    settings = HostSettings(state_dir=tmp_path, tokens=({"name": "ci", "token": "0123456789abcdef0123"},))
+    async with Host(None, DatabusConfig(domain=dds_domain), settings=settings) as host:
+        await host.add_engine(EngineRecord("add", "test"), add_engine())
+        await peer.until(lambda: peer.providers)
+        assert host.bus is not None
+        async with asyncio.timeout(10):
+            while host.bus.describe()["pending"]:
+                await asyncio.sleep(0.001)
+        assert host.bus.describe()["capabilities"] == 0
+    assert not peer.capabilities

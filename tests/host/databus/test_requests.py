@@ -1,0 +1,38 @@
+"""What is read of a request, whatever a peer wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enginehost.databus.respond import RequestMetadata
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["timeout", "traceparent", "incarnation"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text() | JSON.map(json.dumps) | st.dictionaries(NAMES, JSON).map(json.dumps))
+def test_no_metadata_is_an_error(text):
+    read = RequestMetadata.read(text.encode(errors="replace").decode())
+    assert read.timeout is None or 0 < read.timeout < 1e9
+    assert 0 <= read.trace < 2**128
+    assert 0 <= read.parent < 2**64
+    assert isinstance(read.incarnation, str)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "5", True, 1e9, None, []])
+def test_a_timeout_that_is_no_positive_number_of_seconds_is_not_said(timeout):
+    assert RequestMetadata.read(json.dumps({"timeout": timeout})).timeout is None
+
+
+def test_what_is_said_is_read():
+    said = {"timeout": 2, "traceparent": f"00-{'0' * 31}5-{'0' * 15}6-00", "incarnation": "i"}
+    assert RequestMetadata.read(json.dumps(said)) == RequestMetadata(2.0, 5, 6, "i")

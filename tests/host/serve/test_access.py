@@ -1,0 +1,97 @@
+"""A caller sees and calls what the policy allows, and nothing else exists for it, on every route."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+ONE, ALL = "token-of-one-function", "token-of-all-functions"
+TOKENS = [{"name": "one", "token": ONE}, {"name": "all", "token": ALL}]
+POLICY = {
+    "rules": [
+        {"allow": "call", "subjects": ["one"], "functions": ["add"]},
+        {"allow": "call", "subjects": ["all"]},
+    ]
+}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+async def test_a_token_for_one_function_sees_only_that_one_on_every_route(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        for token, expected in ((ONE, ["add"]), (ALL, [entry.name for entry in served.host.functions()])):
+            options = {"headers": bearer(token)}
+
+            async def get(path: str, options: Any = options) -> Any:
+                return (await served.client.get(path, **options)).json()
+
+            assert [one["name"] for one in (await get("/v1/functions"))["functions"]] == expected
+            assert len(await get("/v1/tools?format=mcp")) == len(expected)
+            assert len((await get("/openapi.json"))["paths"]) == len(expected)
+            shown = [name for engine in (await get("/v1/engines"))["engines"] for name in engine["functions"]]
+            assert sorted(shown) == expected
+        headers = bearer(ONE)
+        everything = [
+            (await served.client.get(path, headers=headers)).text
+            for path in ("/v1/functions", "/v1/tools", "/v1/engines", "/openapi.json")
+        ]
+        assert not [text for text in everything if "whoami" in text or 'tools"' in text]
+        assert (await served.call("add", {"a": 1, "b": 2}, headers=headers)).json() == {"result": 3}
+        assert (await served.client.get("/v1/functions/add", headers=headers)).status_code == 200
+
+
+async def test_what_a_token_may_not_see_answers_as_if_it_were_not_there(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        headers = bearer(ONE)
+        for name in ("whoami", "no_such"):
+            answers = [
+                await served.call(name, headers=headers),
+                await served.call(name, headers=headers | {"accept": "text/event-stream"}),
+                await served.client.get(f"/v1/functions/{name}", headers=headers),
+                await served.client.get(f"/v1/functions/{name}?format=openai", headers=headers),
+                await served.client.post(f"/api/function-{name}/execute", json={}, headers=headers),
+            ]
+            assert [answer.status_code for answer in answers] == [404] * 5
+            assert not [one for answer in answers for one in answer.json()["nearest"] if one != "add"]
+        hidden = await served.client.post("/api/function-tools/execute", json={}, headers=headers)
+        absent = await served.client.post("/api/function-xxxxx/execute", json={}, headers=headers)
+        assert json.loads(hidden.text.replace("tools", "xxxxx")) == absent.json()
+
+
+async def test_without_a_token_everything_asks_for_one_alike(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        for name in ("add", "no_such"):
+            for answer in (
+                await served.call(name, {"a": 1, "b": 2}),
+                await served.client.get(f"/v1/functions/{name}"),
+                await served.call(name, headers={"accept": "text/event-stream"}),
+            ):
+                assert answer.status_code == 401
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert (await served.client.get("/v1/functions")).json()["functions"] == []
+
+
+async def test_a_wrong_token_is_401_everywhere_but_on_probes(serve: Any) -> None:
+    async with serve(tokens=TOKENS) as served:
+        for wrong in ("Bearer wrong-token-altogether", "Basic dXNlcjpwYXNz", "Bearer", "", "Bearer \xff"):
+            headers = {"authorization": wrong.encode("latin-1")}
+            for path in ("/v1/functions", "/v1/tools", "/openapi.json", "/metrics", "/docs"):
+                assert (await served.client.get(path, headers=headers)).status_code == 401, (wrong, path)
+            assert (await served.call("add", {"a": 1, "b": 2}, headers=headers)).status_code == 401
+            assert (await served.client.get("/healthz", headers=headers)).status_code == 200
+
+
+async def test_metrics_need_a_token_where_there_are_tokens(serve: Any) -> None:
+    async with serve(tokens=TOKENS) as served:
+        assert (await served.client.get("/metrics")).status_code == 401
+        assert (await served.client.get("/metrics", headers=bearer(ONE))).status_code == 200
+    async with serve(tokens=TOKENS, http={"public_metrics": True}) as served:
+        assert (await served.client.get("/metrics")).status_code == 200
+
+
+async def test_the_caller_reaches_the_function(serve: Any) -> None:
+    async with serve(tokens=TOKENS) as served:
+        response = await served.call("whoami", headers=bearer(ALL))
+        assert response.json()["result"]["subject"] == "all"

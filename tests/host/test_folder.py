@@ -1,0 +1,449 @@
+"""What a person relies on who drops, edits, renames and deletes files while the host runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from enginehost import Host, HostSettings
+from enginehost.config import EngineConfig
+from enginehost.engine import AbstractFunctionEngine, Call, EngineState
+from enginehost.entrypoints import ENGINES, Alias
+from enginehost.errors import EngineUnavailable, UnknownFunction
+from enginehost.plugins import PluginRegistry
+
+SECONDS = 10.0
+"""How long a test waits for what should take a fraction of a second."""
+
+
+class EchoConfig(EngineConfig):
+    """Keys of the test engine."""
+
+    text: str = Field(default="", description="What it answers.")
+    script: str = Field(default="", description="A file it depends on.")
+    open_seconds: float = Field(default=0.0, description="How long opening takes.")
+    open_fails: bool = Field(default=False, description="Whether opening fails.")
+    wait: bool = Field(default=False, description="Whether a call waits until released.")
+
+
+class Echo(AbstractFunctionEngine):
+    """Answers with its text; remembers the engines that were closed."""
+
+    config_model = EchoConfig
+    config: EchoConfig
+    closed: list[str] = []  # noqa: RUF012 - the tests read it
+    release: asyncio.Event
+
+    async def open(self) -> None:
+        await asyncio.sleep(self.config.open_seconds)
+        if self.config.open_fails:
+            raise RuntimeError("cannot open today")
+
+    async def close(self) -> None:
+        Echo.closed.append(self.config.text)
+
+    def watched(self) -> list[Path]:
+        return [self.context.folder / self.config.script] if self.config.script else []
+
+    async def execute(self, parameters: dict[str, Any], call: Call) -> str:
+        if self.config.wait:
+            await Echo.release.wait()
+        if self.config.script:
+            return (self.context.folder / self.config.script).read_text()
+        return self.config.text
+
+
+@pytest.fixture
+def registry() -> PluginRegistry:
+    registry = PluginRegistry([])
+    registry.add_engine_class(Alias("Echo", "tests:Echo", ENGINES, "tests", "1"), Echo)
+    Echo.closed = []
+    return registry
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "smss"
+    folder.mkdir()
+    return folder
+
+
+def smss(name: str, text: str = "", **keys: Any) -> str:
+    lines = [f"ENGINE_CLASS = Echo\nFUNCTION_NAME = {name}\nFUNCTION_DESCRIPTION = d\nTEXT = {text}\n"]
+    lines += [f"{key.upper()} = {value}\n" for key, value in keys.items()]
+    return "".join(lines)
+
+
+@asynccontextmanager
+async def serving(folder: Path, registry: PluginRegistry, **settings: Any) -> AsyncIterator[Host]:
+    host = Host(folder, None, settings=HostSettings(**settings), registry=registry)
+    await host.start()
+    try:
+        yield host
+    finally:
+        await host.stop(drain=0.5)
+
+
+async def eventually(check: Callable[[], Awaitable[bool]]) -> float:
+    """Seconds until ``check`` holds; fails after :data:`SECONDS`."""
+    started = time.monotonic()
+    while time.monotonic() - started < SECONDS:
+        if await check():
+            return time.monotonic() - started
+        await asyncio.sleep(0.01)
+    pytest.fail(f"not so within {SECONDS:g} s")
+
+
+async def answers(host: Host, name: str, text: str) -> float:
+    async def check() -> bool:
+        try:
+            return await host.call(name) == text
+        except (UnknownFunction, EngineUnavailable):
+            return False
+
+    return await eventually(check)
+
+
+async def vanishes(host: Host, name: str) -> float:
+    async def check() -> bool:
+        return host.catalog.get(name) is None
+
+    return await eventually(check)
+
+
+async def in_state(host: Host, engine_id: str, state: EngineState) -> None:
+    async def check() -> bool:
+        record = host.catalog.records.get(engine_id)
+        return record is not None and record.state is state
+
+    await eventually(check)
+
+
+async def test_a_folder_of_files_serves_the_functions_they_declare(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    (folder / "a.smss").write_text(smss("a", "A"))
+    (folder / "deep" / "er" / "b.smss").write_text(smss("b", "B"))
+    (folder / ".hidden" / "c.smss").write_text(smss("c"))
+    (folder / "d.smss.temp").write_text(smss("d"))
+    async with serving(folder, registry) as host:
+        assert [entry.name for entry in host.functions()] == ["a", "b"]
+        assert await host.call("b") == "B"
+
+
+async def test_one_bad_file_hurts_no_other(folder: Path, registry: PluginRegistry) -> None:
+    (folder / "good.smss").write_text(smss("good", "G"))
+    for name, content in {
+        "binary": os.urandom(500),
+        "empty": b"",
+        "unicode": b"FUNCTION_NAME = \\uZZZZ\n",
+        "class": b"ENGINE_CLASS = Nobody\nFUNCTION_NAME = x\n",
+        "noname": b"ENGINE_CLASS = Echo\n",
+        "json": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = j\nFUNCTION_PARAMETERS = {{{\n",
+        "type": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = t\nOPEN_SECONDS = soon\n",
+        "secret": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = s\nTEXT = ${secret:missing}\n",
+        "cycle": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = s\nTEXT = ${A}\nA = ${TEXT}\n",
+        "huge": b"#" * (5 * 1024 * 1024),
+    }.items():
+        (folder / f"{name}.smss").write_bytes(content)
+    (folder / "directory.smss").mkdir()
+    async with serving(folder, registry) as host:
+        assert await host.call("good") == "G"
+        assert [entry.name for entry in host.functions()] == ["good"]
+        states = {record.path.stem: record for record in host.catalog.records.values() if record.path}
+        assert {stem for stem, record in states.items() if record.state is EngineState.FAILED} == set(
+            states
+        ) - {"good"}
+        assert all(record.reason for stem, record in states.items() if stem != "good")
+        assert all(str(folder) not in record.reason for record in states.values())
+
+
+async def test_a_dropped_file_is_live_without_a_restart(folder: Path, registry: PluginRegistry) -> None:
+    async with serving(folder, registry) as host:
+        (folder / "a.smss").write_text(smss("a", "1"))
+        await answers(host, "a", "1")
+        (folder / "sub").mkdir()
+        (folder / "sub" / "b.smss").write_text(smss("b", "2"))
+        await answers(host, "b", "2")
+
+
+async def test_an_edit_takes_effect_and_the_old_version_is_closed(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    (folder / "a.smss").write_text(smss("a", "old"))
+    async with serving(folder, registry) as host:
+        (folder / "a.smss").write_text(smss("a", "new"))
+        await answers(host, "a", "new")
+
+        async def old_closed() -> bool:
+            return Echo.closed == ["old"]
+
+        await eventually(old_closed)
+
+
+async def test_an_editors_rename_dance_never_takes_the_function_away(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    path = folder / "a.smss"
+    path.write_text(smss("a", "0"))
+    async with serving(folder, registry) as host:
+        for number in range(1, 6):
+            path.rename(folder / "a.smss~")
+            assert await host.call("a")
+            (folder / ".a.swp").write_text(smss("a", str(number)))
+            (folder / ".a.swp").rename(path)
+            seen: set[str] = set()
+            while str(number) not in seen:
+                seen.add(await host.call("a"))
+                await asyncio.sleep(0.005)
+            (folder / "a.smss~").unlink()
+
+
+async def test_a_broken_edit_leaves_the_old_version_serving_as_stale(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    path = folder / "a.smss"
+    path.write_text(smss("a", "good"))
+    async with serving(folder, registry) as host:
+        path.write_text("ENGINE_CLASS = Echo\nFUNCTION_NAM")
+        await in_state(host, "a", EngineState.STALE)
+        assert await host.call("a") == "good"
+        assert host.catalog.records["a"].reason
+        path.write_text(smss("a", "better"))
+        await answers(host, "a", "better")
+        assert host.catalog.records["a"].state is EngineState.READY
+        assert host.problems() == []
+
+
+async def test_renaming_a_function_leaves_no_ghost(folder: Path, registry: PluginRegistry) -> None:
+    path = folder / "a.smss"
+    path.write_text(smss("a", "1"))
+    async with serving(folder, registry) as host:
+        path.write_text(smss("b", "1"))
+        await answers(host, "b", "1")
+        assert host.catalog.get("a") is None
+
+
+async def test_deleting_and_renaming_files(folder: Path, registry: PluginRegistry) -> None:
+    path = folder / "a.smss"
+    path.write_text(smss("a", "1"))
+    async with serving(folder, registry) as host:
+        path.rename(folder / "z.smss")
+        await in_state(host, "z", EngineState.READY)
+        await answers(host, "a", "1")
+        (folder / "z.smss").unlink()
+        await vanishes(host, "a")
+        assert dict(host.catalog.records) == {}
+
+
+async def test_the_lexicographically_first_file_keeps_a_name_and_the_other_takes_over(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    (folder / "b.smss").write_text(smss("same", "b"))
+    async with serving(folder, registry) as host:
+        assert await host.call("same") == "b"
+        (folder / "a.smss").write_text(smss("same", "a"))
+        await answers(host, "same", "a")
+        (problem,) = host.problems()
+        assert problem.code == "name-conflict"
+        assert "b.smss" in problem.path
+        assert "a.smss" in problem.message
+        (folder / "a.smss").unlink()
+        await answers(host, "same", "b")
+        assert host.problems() == []
+
+
+async def test_two_files_with_one_engine_id_both_serve_and_one_is_warned(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    for name in ("a", "b"):
+        (folder / f"{name}.smss").write_text(smss(name, name, engine="one"))
+    async with serving(folder, registry) as host:
+        assert await host.call("a") == "a"
+        assert await host.call("b") == "b"
+        assert sorted(host.catalog.records) == ["one", "one~b"]
+        assert [problem.code for problem in host.problems()] == ["duplicate-engine-id"]
+        (folder / "a.smss").unlink()
+        await vanishes(host, "a")
+        await in_state(host, "one", EngineState.READY)
+        assert await host.call("b") == "b"
+        assert host.problems() == []
+
+
+async def test_a_changed_script_reloads_the_engines_that_name_it(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    outside = folder.parent / "scripts"
+    outside.mkdir()
+    for name, where in (("in", folder / "x.txt"), ("out", outside / "y.txt")):
+        where.write_text("1")
+        (folder / f"{name}.smss").write_text(
+            smss(name, "closed-" + name, script=os.path.relpath(where, folder))
+        )
+    async with serving(folder, registry) as host:
+        assert await host.call("in") == "1"
+        for where in (folder / "x.txt", outside / "y.txt"):
+            where.write_text("2")
+
+        async def both_reloaded() -> bool:
+            return sorted(Echo.closed) == ["closed-in", "closed-out"]
+
+        await eventually(both_reloaded)
+
+
+async def test_a_folder_that_vanishes_and_returns(folder: Path, registry: PluginRegistry) -> None:
+    (folder / "a.smss").write_text(smss("a", "1"))
+    async with serving(folder, registry) as host:
+        aside = folder.with_name("aside")
+        folder.rename(aside)
+        await vanishes(host, "a")
+        assert [problem.code for problem in host.problems()] == ["folder-missing"]
+        aside.rename(folder)
+        await answers(host, "a", "1")
+        assert host.problems() == []
+        (folder / "a.smss").write_text(smss("a", "2"))
+        await answers(host, "a", "2")
+
+
+async def test_a_folder_that_is_swapped_never_loses_its_functions(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    (folder / "a.smss").write_text(smss("a", "1"))
+    other = folder.with_name("other")
+    other.mkdir()
+    (other / "a.smss").write_text(smss("a", "2"))
+    async with serving(folder, registry) as host:
+        folder.rename(folder.with_name("old"))
+        other.rename(folder)
+        while await host.call("a") == "1":
+            await asyncio.sleep(0.01)
+        assert await host.call("a") == "2"
+
+
+async def test_a_folder_that_is_not_there_yet(tmp_path: Path, registry: PluginRegistry) -> None:
+    folder = tmp_path / "later"
+    async with serving(folder, registry) as host:
+        assert [problem.code for problem in host.problems()] == ["folder-missing"]
+        folder.mkdir()
+        (folder / "a.smss").write_text(smss("a", "1"))
+        await answers(host, "a", "1")
+
+
+async def test_a_thousand_files_dropped_at_once_all_serve(folder: Path, registry: PluginRegistry) -> None:
+    async with serving(folder, registry) as host:
+        for number in range(1000):
+            (folder / f"f{number}.smss").write_text(smss(f"f{number}", str(number)))
+
+        async def all_there() -> bool:
+            return len(host.catalog) == 1000
+
+        await eventually(all_there)
+        assert await host.call("f999") == "999"
+
+
+async def test_a_running_call_ends_on_the_version_it_started_on(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    Echo.release = asyncio.Event()
+    path = folder / "a.smss"
+    path.write_text(smss("a", "old", wait="true"))
+    async with serving(folder, registry, drain_seconds=5) as host:
+        old = host.catalog.records["a"]
+        running = asyncio.create_task(host.call("a"))
+        await asyncio.sleep(0)
+        path.write_text(smss("a", "new"))
+
+        async def replaced() -> bool:
+            return host.catalog.records["a"] is not old
+
+        await eventually(replaced)
+        assert await host.call("a") == "new"
+        assert Echo.closed == []
+        Echo.release.set()
+        assert await running == "old"
+
+        async def old_closed() -> bool:
+            return Echo.closed == ["old"]
+
+        await eventually(old_closed)
+
+
+async def test_a_slow_engine_is_loading_until_it_is_open_and_serves_its_old_version_meanwhile(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    path = folder / "a.smss"
+    async with serving(folder, registry) as host:
+        path.write_text(smss("a", "1", open_seconds=0.3))
+        await in_state(host, "a", EngineState.LOADING)
+        with pytest.raises(EngineUnavailable, match="loading"):
+            await host.call("a")
+        await answers(host, "a", "1")
+        path.write_text(smss("a", "2", open_seconds=0.3))
+        seen = {await host.call("a")}
+        while "2" not in seen:
+            seen.add(await host.call("a"))
+            await asyncio.sleep(0.01)
+        assert seen == {"1", "2"}
+
+
+async def test_an_engine_that_does_not_open_says_why(folder: Path, registry: PluginRegistry) -> None:
+    (folder / "fails.smss").write_text(smss("fails", open_fails="true"))
+    (folder / "slow.smss").write_text(smss("slow", open_seconds=30))
+    async with serving(folder, registry, open_timeout=0.2) as host:
+        for name, text in (("fails", "cannot open today"), ("slow", "within 0.2 s")):
+            with pytest.raises(EngineUnavailable) as caught:
+                await host.call(name)
+            assert text in caught.value.detail["reason"]
+        (folder / "fails.smss").write_text(smss("fails", "mended"))
+        await answers(host, "fails", "mended")
+
+
+async def test_an_edit_is_live_within_a_second(folder: Path, registry: PluginRegistry) -> None:
+    path = folder / "a.smss"
+    path.write_text(smss("a", "0"))
+    async with serving(folder, registry) as host:
+        taken: list[float] = []
+        for number in range(1, 4):
+            await asyncio.sleep(0.3)
+            path.write_text(smss("a", str(number)))
+            taken.append(await answers(host, "a", str(number)))
+    assert min(taken) < 1.0
+
+
+async def test_deep_trees_beside_the_files_are_not_watched(folder: Path, registry: PluginRegistry) -> None:
+    from enginehost.folder import look
+
+    for tree in (".git/objects", "node_modules/x/y", "__pycache__"):
+        (folder / tree).mkdir(parents=True)
+    (folder / "kept").mkdir()
+    assert sorted(path.name for path in look(folder).folders) == ["kept", "smss"]
+
+
+async def test_a_symlink_loop_is_read_once(folder: Path, registry: PluginRegistry) -> None:
+    (folder / "a.smss").write_text(smss("a", "1"))
+    (folder / "loop").symlink_to(folder)
+    async with serving(folder, registry) as host:
+        assert [entry.name for entry in host.functions()] == ["a"]
+
+
+async def test_a_folder_removed_while_the_host_runs_does_not_stop_it(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    (folder / "a.smss").write_text(smss("a", "1"))
+    async with serving(folder, registry) as host:
+        shutil.rmtree(folder)
+        await vanishes(host, "a")
+        folder.mkdir()
+        (folder / "b.smss").write_text(smss("b", "2"))
+        await answers(host, "b", "2")

@@ -1,0 +1,137 @@
+"""What is written down of calls, whatever happens to those who write."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enginehost.errors import ExecutionFailed
+from enginehost.record import BUCKETS, RawRecord, Recorder, Stats, call_record, cause_text
+
+
+def raw(number: int, function: str = "f") -> tuple[Any, ...]:
+    return (1e9, function, "e", "s", "t", "python", number, 1, 0, "ok", 0.001, None, None, None)
+
+
+class Kept:
+    """A sink that remembers, and may be held or made to fail."""
+
+    def __init__(self) -> None:
+        self.spans: list[int] = []
+        self.open = threading.Event()
+        self.open.set()
+        self.entered = threading.Event()
+        self.failures = 0
+
+    def __call__(self, records: Sequence[RawRecord]) -> None:
+        self.entered.set()
+        assert self.open.wait(10)
+        if self.failures:
+            self.failures -= 1
+            raise OSError("not today")
+        self.spans += [record.span for record in records]
+
+
+def test_an_audit_is_complete_and_in_order_though_its_queue_is_full() -> None:
+    kept = Kept()
+    recorder = Recorder([kept], lossless=True, capacity=7)
+    recorder.start()
+    for number in range(5000):
+        recorder.put(raw(number))
+    recorder.stop()
+    assert kept.spans == list(range(5000))
+    assert recorder.dropped == 0
+
+
+def test_without_an_audit_a_full_queue_drops_and_counts_and_never_waits() -> None:
+    kept = Kept()
+    recorder = Recorder([kept], lossless=False, capacity=10)
+    recorder.start()
+    kept.open.clear()
+    recorder.put(raw(0))
+    assert kept.entered.wait(10)
+    for number in range(1, 31):
+        recorder.put(raw(number))
+    kept.open.set()
+    recorder.stop()
+    assert kept.spans == list(range(11))
+    assert recorder.dropped == 20
+
+
+def test_a_sink_that_fails_hurts_no_other_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    broken, kept = Kept(), Kept()
+    broken.failures = 3
+    recorder = Recorder([broken, kept], lossless=True)
+    for number in range(6):
+        recorder.put(raw(number))
+        recorder.flush()
+    assert kept.spans == list(range(6))
+    assert broken.spans == [3, 4, 5]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [
+        "call records could not be written",
+        "call records are written again, after 3 failures",
+    ]
+
+
+def test_a_sink_that_exits_does_not_end_the_writer() -> None:
+    kept = Kept()
+
+    def exits(records: Sequence[RawRecord]) -> None:
+        raise SystemExit(3)
+
+    recorder = Recorder([exits, kept], lossless=False)
+    recorder.start()
+    recorder.put(raw(1))
+    recorder.stop()
+    assert kept.spans == [1]
+
+
+def test_a_record_that_comes_after_the_end_is_counted_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    kept = Kept()
+    recorder = Recorder([kept], lossless=True)
+    recorder.start()
+    recorder.stop()
+    with caplog.at_level(logging.WARNING):
+        recorder.put(raw(1, "late"))
+    assert recorder.dropped == 1
+    assert "late" in caplog.text
+
+
+def test_a_recorder_that_never_started_still_writes_when_stopped() -> None:
+    kept = Kept()
+    recorder = Recorder([kept], lossless=True)
+    recorder.put(raw(1))
+    recorder.stop()
+    assert kept.spans == [1]
+
+
+@given(seconds=st.lists(st.floats(0, 100), max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_each_call_is_counted_in_the_first_bucket_it_fits(seconds: list[float]) -> None:
+    stats = Stats()
+    for each in seconds:
+        stats.add("ok", each)
+    for place, bound in enumerate(BUCKETS):
+        assert sum(stats.buckets[: place + 1]) == sum(each <= bound for each in seconds)
+    assert stats.calls == len(seconds) == stats.outcomes.get("ok", 0)
+
+
+def test_a_record_keeps_the_end_of_a_long_cause_and_nothing_else_of_the_error() -> None:
+    try:
+        try:
+            raise ValueError("x" * 20_000 + "the end")
+        except ValueError as error:
+            raise ExecutionFailed("f failed") from error
+    except ExecutionFailed as error:
+        text = cause_text(error)
+        record = call_record(RawRecord._make((*raw(1)[:11], error, None, None)))
+    assert len(text) == 8000
+    assert text.endswith("the end\n")
+    assert record.error == "f failed"

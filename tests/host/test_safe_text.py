@@ -1,0 +1,124 @@
+"""What a caller may read of what went wrong inside."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enginehost.redaction import Redactor
+from enginehost.safe_text import MOST, explain, safe_text
+
+
+def plain(text: str) -> str:
+    return safe_text(text, lambda text: text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=hunter22",
+        "PASSWORD = hunter22",
+        "db_password: hunter22,",
+        "{'api_key': 'hunter22'}",
+        '{"access_token":"hunter22"}',
+        '{\\"client_secret\\":\\"hunter22\\"}',
+        "passphrase: 'hunter22'",
+        "my-secret-thing=hunter22;next",
+        "url=x?token=hunter22&a=b",
+        "Authorization: Bearer hunter22",
+        "Proxy-Authorization: Basic hunter22==",
+        "refused Bearer hunter22.abc.def",
+        "postgres://bob:hunter22@db/x",
+        "postgres://bob:hunter22@more@db/x",
+        "https://hunter22@example.org/x",
+        "-----\nprivate_key = hunter22",
+        "a=b password=hunter22",
+        "key=value,pwd=hunter22",
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text: str) -> None:
+    found = plain(text)
+    assert "hunter22" not in found
+    assert "more@db" not in found
+    assert "***" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "gone"),
+    [
+        ("no /usr/lib/app/x.py here", "x.py here", "/usr"),
+        ("error:/usr/lib/app/x.py", "x.py", "/usr"),
+        ("PATH=/usr/bin:/usr/local/bin", "bin", "/usr"),
+        ("open('/etc/app/x.conf')", "x.conf", "/etc"),
+        ('File "/usr/lib/python3/x.py", line 3', "line 3", "/usr"),
+        ("see file:///etc/app/x.conf", "x.conf", "/etc"),
+        ("in /usr/lib/ and /etc/", "lib", "/usr"),
+        (r"C:\Users\bob\x.txt is missing", "x.txt is missing", "bob"),
+        (r"'C:\\Users\\bob\\x.txt'", "x.txt", "bob"),
+        (r"C:\Program Files (x86)\bob\x.txt", "x.txt", "bob"),
+        (r"\\server\share\bob\x.txt", "x.txt", "server"),
+    ],
+)
+def test_a_local_path_is_cut_to_its_last_part(text: str, kept: str, gone: str) -> None:
+    found = plain(text)
+    assert kept in found
+    assert gone not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET https://example.org/usr/lib/x failed: 404",
+        "expected a/b, got b/a",
+        "the pointer /name/0 is wrong",
+        "no such city: Bär/lin",
+        "basic understanding of tokens is missing",
+        "3/4 of 1/2",
+        r"the pattern \d+ does not match",
+    ],
+)
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert plain(text) == text
+
+
+@given(text=st.text(max_size=300) | st.text(alphabet="/\\:@=a -'\"bearpswod.{}~", max_size=300))
+@settings(max_examples=300, deadline=None)
+def test_a_text_never_grows_beyond_its_masks(text: str) -> None:
+    found = plain(text)
+    assert len(found) <= len(text) + 3 * found.count("***")
+    assert plain(found).count("/etc/") == 0
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-password", "a-", "password", "=", "'", '"', "/a", "/a ", "/usr/", " /usr/ ", "C:\\a", "\\\\a\\", "://",
+     "://a:", "@", "bearer ", "token='", "a:", "[", "api_key", " ", "\n", "token:\t"],
+)  # fmt: skip
+def test_no_long_text_takes_long(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    started = time.perf_counter()
+    found = plain(text)
+    assert time.perf_counter() - started < 0.5  # milliseconds, measured
+    assert len(found) <= MOST + 2
+
+
+def test_a_known_secret_never_shows_where_the_text_is_cut() -> None:
+    redactor = Redactor()
+    secret = "s3cr3t-" * 40
+    redactor.add(secret)
+    for before in range(2 * MOST - len(secret) - 2, 2 * MOST + 2, 7):
+        found = safe_text("/usr/lib/x " * 100 + "x" * (before - 1100) + secret, redactor)
+        assert "s3cr" not in found
+
+
+def test_an_exception_without_a_text_that_can_be_told_is_told_by_its_type() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("not even this")
+
+    assert explain(Mute(), str) == "Mute"
+    assert explain(ValueError(), str) == "ValueError"
+    assert explain(ValueError("no such city"), str) == "ValueError: no such city"
