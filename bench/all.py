@@ -19,4 +19,4 @@ if __name__ == "__main__":
         for name in BENCHMARKS
         if subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")], check=False).returncode
     ]
-    sys.exit(f"could not run: {', '.join(failed)}" if failed else 0)
+    sys.exit(f"missed a target or could not run: {', '.join(failed)}" if failed else 0)

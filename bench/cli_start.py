@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from folders import write_folder
-from measuring import SERVER_CORE, in_turn, introduce, pin, table, verdict
+from measuring import SERVER_CORE, finish, in_turn, introduce, pin, table, verdict
 from peers import interpreter
 
 FILES = 100
@@ -83,3 +83,4 @@ def main(runs: int = 11) -> None:
 
 if __name__ == "__main__":
     main(*(int(given) for given in sys.argv[1:]))
+    finish()

@@ -20,7 +20,7 @@ import uvloop
 
 from enginehost import Host, HostSettings
 from folders import write, write_script
-from measuring import RUNS, SERVER_CORE, Spread, introduce, pin, table, verdict
+from measuring import RUNS, SERVER_CORE, Spread, finish, introduce, pin, table, verdict
 from peers import figure, interpreter
 
 Measured = Callable[[], Awaitable[Any]]
@@ -154,3 +154,4 @@ def main(runs: int = 7, calls: int = 20_000) -> None:
 
 if __name__ == "__main__":
     main(*(int(given) for given in sys.argv[1:]))
+    finish()

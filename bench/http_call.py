@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import Request, urlopen
 
-from measuring import LOAD_CORE, RUNS, SERVER_CORE, Spread, introduce, table, verdict
+from measuring import LOAD_CORE, RUNS, SERVER_CORE, Spread, finish, introduce, table, verdict
 from peers import interpreter
 
 CONNECTIONS = 32
@@ -184,3 +184,4 @@ def main(runs: int = RUNS, seconds: int = 3) -> None:
 
 if __name__ == "__main__":
     main(*(int(given) for given in sys.argv[1:]))
+    finish()

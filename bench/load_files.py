@@ -27,7 +27,7 @@ from enginehost.engine import AbstractFunctionEngine
 from enginehost.plugins import PluginRegistry
 from enginehost.testing import engine_registry
 from folders import declaration, write_folder
-from measuring import RUNS, SERVER_CORE, Spread, introduce, pin, table, verdict
+from measuring import RUNS, SERVER_CORE, Spread, finish, introduce, pin, table, verdict
 from peers import figure, interpreter
 
 KINDS = ("LocalPython", "REST", "Adder")
@@ -186,3 +186,4 @@ if __name__ == "__main__":
         print(json.dumps(asyncio.run(measure(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))))
     else:
         main(*(int(given) for given in sys.argv[1:]))
+        finish()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,12 +71,22 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Non
         print("  ".join([first, *others]))
 
 
+_missed: list[str] = []
+
+
+def finish() -> None:
+    """End the benchmark: with exit code 1 where a target was missed."""
+    sys.exit(1 if _missed else 0)
+
+
 def verdict(what: str, value: float, *, most: float | None = None, least: float | None = None) -> None:
     """Print whether ``value`` is what we promised."""
     if most is not None:
         kept, bound = value <= most, f"at most {most:g}"
     else:
         kept, bound = value >= (least or 0.0), f"at least {least:g}"
+    if not kept:
+        _missed.append(what)
     print(f"{'kept  ' if kept else 'MISSED'}  {what}: {value:.3g} ({bound})", flush=True)
 
 

@@ -96,6 +96,14 @@ def semoss_keys() -> str:
     return ", ".join(_code(key) for key in sorted(SEMOSS_KEYS - _own_keys())) + "\n"
 
 
+def no_effect_keys() -> str:
+    """The keys that do nothing in this version, and what happens instead."""
+    from enginehost.keys import NO_EFFECT, NO_EFFECT_PREFIXES
+
+    starts = ((f"{_code(start + '…')}", text) for start, text in NO_EFFECT_PREFIXES.items())
+    return table(("key", "instead"), [*((_code(key), text) for key, text in NO_EFFECT.items()), *starts])
+
+
 def _own_keys() -> frozenset[str]:
     from enginehost.config import config_keys
 
@@ -273,6 +281,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "common-keys": common_keys,
     "engine-keys": engine_keys,
     "semoss-keys": semoss_keys,
+    "no-effect-keys": no_effect_keys,
     "commands": commands,
     "errors": errors,
     "metrics": metrics,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -10,6 +12,14 @@ import pytest
 from enginehost.testing.fixtures import dds_domain, smss_folder
 
 __all__ = ["dds_domain", "smss_folder"]
+
+
+def pytest_configure() -> None:
+    """Whatever started the tests: Ctrl+C interrupts, and a thousand connections may be open."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 16_384 if hard == resource.RLIM_INFINITY else min(16_384, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 @pytest.fixture(scope="session")

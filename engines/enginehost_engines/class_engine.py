@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function, Run, RunMode
+from enginehost.engine import Call, EngineContext, Function, Run, RunMode
 from enginehost_engines.dotted import find_dotted
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.engine_target import context_to_json, function_from_json
 from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker_engine import WorkerEngine
 
-_numbers = itertools.count(1)
 
-
-class ClassEngine(AbstractFunctionEngine):
+class ClassEngine(WorkerEngine):
     """Stands in the host for an engine that lives in a process of its own.
 
     The process starts when the engine opens and is started anew at the next call where it has died.
@@ -28,26 +26,28 @@ class ClassEngine(AbstractFunctionEngine):
     def __init__(self, context: EngineContext, config: Any = None) -> None:
         super().__init__(context, config)
         self._class = find_dotted(context.properties["ENGINE_CLASS"], context.folder, "ENGINE_CLASS")
+        folder = str(context.folder.resolve())
         order = {
             "kind": "engine",
             "class": self._class.path,
-            "folders": [str(context.folder.resolve())],
+            "folders": [folder],
+            "root": folder,
             "level": "INFO",
             "context": context_to_json(context),
         }
-        spec = WorkerSpec.of(order, concurrent=True, pinned=True, version=(next(_numbers),))
-        self._client = WorkerClient(spec, context.log)
+        origin = f"{folder} {self._class.path}"
+        spec = WorkerSpec.of(order, origin, concurrent=True, pinned=True)
+        self._client = WorkerClient(spec, context.log, self)
         self._functions: tuple[Function, ...] = ()
-        self._watched: tuple[Path, ...] = (self._class.file,) if self._class.file else ()
+        self._own_files: tuple[Path, ...] = (self._class.file,) if self._class.file else ()
 
-    def watched(self) -> Sequence[Path]:
+    def own_files(self) -> Sequence[Path]:
         """The class's module, where it lies beside the smss file, and what the engine watches."""
-        return self._watched
+        return self._own_files
 
     async def open(self) -> None:
         """Start the process and open the engine in it."""
-        self._client.group.on_info = self._told
-        await self._client.describe()
+        await self._client.load()
 
     async def close(self) -> None:
         """Close the engine and end its process."""
@@ -63,11 +63,13 @@ class ClassEngine(AbstractFunctionEngine):
         """Not the way in: :meth:`functions` has it."""
         raise NotImplementedError("call the functions that functions() gives")
 
-    def _told(self, info: Mapping[str, Any]) -> None:
-        was_open = bool(self._functions)
+    def loaded(self, info: Mapping[str, Any], files: Collection[str]) -> None:
+        """Take over what the engine offers now."""
+        was_open, self._is_failing = bool(self._functions), False
         self._functions = tuple(self._function(body) for body in info["functions"])
         own = (self._class.file,) if self._class.file else ()
-        self._watched = tuple(dict.fromkeys((*own, *info["watched"])))
+        self._own_files = tuple(dict.fromkeys((*own, *info["watched"])))
+        self._watch(files)
         if was_open:
             self.context.changed()
 
@@ -80,14 +82,14 @@ class ClassEngine(AbstractFunctionEngine):
 
 def _call_in(client: WorkerClient, name: str) -> Run:
     async def run(arguments: dict[str, Any], call: Call) -> Any:
-        return await client.call(name, arguments, _about(call))
+        return await client.call(name, arguments, name, _about(call))
 
     return run
 
 
 def _stream_in(client: WorkerClient, name: str) -> Run:
     def run(arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
-        return client.stream(name, arguments, _about(call))
+        return client.stream(name, arguments, name, _about(call))
 
     return run
 

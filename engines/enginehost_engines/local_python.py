@@ -6,21 +6,24 @@ import asyncio
 import itertools
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from enginehost.config import EngineConfig
-from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function, RunMode
+from enginehost.config import Code, EngineConfig
+from enginehost.engine import Call, EngineContext, Function, RunMode
 from enginehost.errors import ConfigError
-from enginehost_engines.python_source import PythonSource, read_source
+from enginehost_engines.init_code import init_commands, init_trees
+from enginehost_engines.parameter_check import mismatches
+from enginehost_engines.python_source import PythonSource, bound_names, read_source
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.process import WorkerSpec
-from enginehost_engines.worker.targets import find_function, init_commands, run_script
+from enginehost_engines.worker.targets import find_function, run_init, run_script
+from enginehost_engines.worker_engine import WorkerEngine
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -28,6 +31,15 @@ _SEMOSS_FOLDERS = ("", "app_root/version/assets", "py")
 """Where in an engine's own folder SEMOSS keeps its scripts, in the order of search."""
 
 _numbers = itertools.count(1)
+_NO_CODE = Code()
+
+
+def _no_code() -> Code:
+    return _NO_CODE
+
+
+def _as_code(value: Any) -> Any:
+    return Code(value) if isinstance(value, str) else value
 
 
 class LocalPythonConfig(EngineConfig):
@@ -44,8 +56,9 @@ class LocalPythonConfig(EngineConfig):
     python_function_name: str = Field(
         default="", description="The function in the script, where it is not named like FUNCTION_NAME."
     )
-    init_function_engine: str = Field(
-        default="", description="Python statements that run once after the script, `;` between them."
+    init_function_engine: Annotated[Code, BeforeValidator(_as_code)] = Field(
+        default_factory=_no_code,  # pydantic would copy a default for each of thousands of files
+        description="Python statements that run once after the script, `;` between them.",
     )
     idle_timeout: float = Field(
         default=30, description="Minutes without a call after which the process ends; 0 is never."
@@ -58,16 +71,20 @@ class LocalPythonConfig(EngineConfig):
         description="`none` runs the script inside the host, where the host's settings allow it.",
     )
     python_workers: int = Field(
-        default=1, ge=1, le=64, description="Processes at most, so that so many sync calls run in parallel."
+        default=1,
+        ge=1,
+        le=64,
+        description="How many sync calls of this engine run in parallel, each in a process of its own; for"
+        " `async def`, over how many processes its calls are spread.",
     )
 
 
-class LocalPythonEngine(AbstractFunctionEngine):
+class LocalPythonEngine(WorkerEngine):
     """Runs ``f(**arguments)``.
 
-    The script runs once, at the first call; its globals live as long as its process. A plain ``def``
-    runs alone in its process and can be killed; ``async def`` functions share theirs. (A script
-    that has both is loaded in two processes.)
+    The script runs once in each process, at the first call; its globals live as long as that process. A
+    plain ``def`` runs alone in a process of those that load the same script in the same way, and can be
+    killed. The calls of an ``async def`` share a process that no other engine uses.
     """
 
     config_model = LocalPythonConfig
@@ -75,19 +92,29 @@ class LocalPythonEngine(AbstractFunctionEngine):
 
     def __new__(cls, context: EngineContext, config: LocalPythonConfig) -> LocalPythonEngine:
         """An engine of the class that runs it where ``PYTHON_ISOLATION`` says."""
-        return object.__new__(InHostPythonEngine if config.python_isolation == "none" else cls)
+        if config.python_isolation == "none":
+            return object.__new__(InHostPythonEngine)
+        return object.__new__(
+            ReplacingPythonEngine if context.reloading and cls is LocalPythonEngine else cls
+        )
 
     def __init__(self, context: EngineContext, config: LocalPythonConfig) -> None:
         super().__init__(context, config)
         self._script, self._folders = _find_script(context, config)
         self._name = config.python_function_name or (context.signature.name if context.signature else "")
         source = _read(self._script, config)
-        self._mode = _find_mode(source, self._name, self._script, config)
-        _check_init(config)
-        self._version = source.version
+        self._text = source.text
+        made = _names_of_init(config)
+        self._mode = _find_mode(source, self._name, made, self._script, config)
+        self._is_guess = self._name in made or self._name not in source.parameters
+        """Whether only the loaded code can tell how the function runs."""
+        if not self._is_guess:
+            for message, hint in mismatches(self._name, source.parameters[self._name], context):
+                context.warn("FUNCTION_PARAMETERS", "signature-mismatch", message, hint)
         self._client: WorkerClient | None = None
+        self._learning: asyncio.Lock | None = None
 
-    def watched(self) -> Sequence[Path]:
+    def own_files(self) -> Sequence[Path]:
         """The script."""
         return (self._script,)
 
@@ -107,31 +134,76 @@ class LocalPythonEngine(AbstractFunctionEngine):
         raise NotImplementedError("call the function that functions() gives")
 
     async def _call_in_worker(self, arguments: dict[str, Any], call: Call) -> Any:
-        return await (self._client or self._connect()).call(self._name, arguments)
+        if self._is_guess:
+            await self._learn_mode(call.function)
+            if self._mode.streams:
+                return [item async for item in self._stream_in_worker(arguments, call)]
+        return await (self._client or self._connect()).call(self._name, arguments, call.function)
 
-    def _stream_in_worker(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
-        return (self._client or self._connect()).stream(self._name, arguments)
+    async def _stream_in_worker(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
+        if self._is_guess:
+            await self._learn_mode(call.function)
+        items = (self._client or self._connect()).stream(self._name, arguments, call.function)
+        try:
+            async for item in items:
+                yield item
+        finally:
+            await items.aclose()
+
+    async def _learn_mode(self, name: str) -> None:
+        """Ask the loaded code how the function runs, once."""
+        self._learning = self._learning or asyncio.Lock()
+        async with self._learning:  # no call may run while the workers are exchanged
+            if self._is_guess:
+                await self._take_mode(await self._mode_of(self._client or self._connect(), self._name))
+
+    async def _take_mode(self, found: RunMode) -> None:
+        self._is_guess = False
+        if found is RunMode.SYNC and self._mode is RunMode.ASYNC:
+            return  # a decorator's wrapper that hands on the coroutine
+        if found is not self._mode:
+            self._mode, client, self._client = found, self._client, None
+            self.context.changed()
+            if client is not None:
+                await client.close()
 
     def _connect(self) -> WorkerClient:
         """The way to the workers, made at the first call: most engines of a large folder wait for it long."""
+        init, minutes = self.config.init_function_engine, self.config.idle_timeout
         order = {
             "kind": "script",
             "script": str(self._script),
+            "text": self._text,
             "folders": self._folders,
-            "init": self.config.init_function_engine,
+            "root": os.path.realpath(self.context.folder),
+            "init": init.text,
+            "texts": dict(init.texts),
             "level": self.config.logger_level,
         }
-        concurrent = self._mode in (RunMode.ASYNC, RunMode.ASYNC_STREAM)
-        spec = WorkerSpec.of(order, concurrent=concurrent, version=self._version)
-        minutes = self.config.idle_timeout
+        spec = WorkerSpec.of(
+            order,
+            str(self._script),
+            concurrent=self._mode in (RunMode.ASYNC, RunMode.ASYNC_STREAM),
+            idle=minutes * 60 if minutes > 0 else None,
+        )
         self._client = WorkerClient(
             spec,
             self.context.log,
+            self,
             size=self.config.python_workers,
-            idle=minutes * 60 if minutes > 0 else None,
             most=self.context.access.max_workers,
         )
         return self._client
+
+
+class ReplacingPythonEngine(LocalPythonEngine):
+    """One that is to replace another: its script is loaded in a worker before it does."""
+
+    async def open(self) -> None:
+        """Load the script and find the function. Raises ``EngineUnavailable``."""
+        mode = await self._checked_mode(self._client or self._connect(), self._name)
+        if mode is not None and self._is_guess:
+            await self._take_mode(mode)
 
 
 class InHostPythonEngine(LocalPythonEngine):
@@ -156,11 +228,10 @@ class InHostPythonEngine(LocalPythonEngine):
     async def open(self) -> None:
         """Load the script."""
         if self._module is None:
-            load = partial(run_script, self._script, f"_enginehost_script_{next(_numbers)}")
             for folder in self._folders:
                 if folder not in sys.path:
                     sys.path.append(folder)
-            self._module = await asyncio.to_thread(load, self.config.init_function_engine)
+            self._module = await asyncio.to_thread(self._load)
             self._function = find_function(self._module, self._name)
 
     async def close(self) -> None:
@@ -168,6 +239,11 @@ class InHostPythonEngine(LocalPythonEngine):
         if self._module is not None:
             sys.modules.pop(self._module.__name__, None)
             self._module = self._function = None
+
+    def _load(self) -> ModuleType:
+        module = run_script(self._script, self._text, f"_enginehost_script_{next(_numbers)}")
+        run_init(module, self.config.init_function_engine.text, self.config.init_function_engine.texts)
+        return module
 
     def _run_here(self, arguments: dict[str, Any], call: Call) -> Any:
         return self._function(**arguments)
@@ -225,9 +301,11 @@ def _read(script: Path, config: LocalPythonConfig) -> PythonSource:
         raise ConfigError(text, key=_script_key(config), reason="script-missing") from error
 
 
-def _find_mode(source: PythonSource, name: str, script: Path, config: LocalPythonConfig) -> RunMode:
+def _find_mode(
+    source: PythonSource, name: str, made: Collection[str], script: Path, config: LocalPythonConfig
+) -> RunMode:
     """How the function runs; one that the script imports or makes is taken for a plain ``def``."""
-    if source.may_have(name):
+    if source.may_have(name) or name in made or "*" in made:
         return source.functions.get(name, RunMode.SYNC)
     near = source.nearest(name)
     raise ConfigError(
@@ -238,11 +316,14 @@ def _find_mode(source: PythonSource, name: str, script: Path, config: LocalPytho
     )
 
 
-def _check_init(config: LocalPythonConfig) -> None:
-    if not config.init_function_engine:
-        return
+def _names_of_init(config: LocalPythonConfig) -> Collection[str]:
+    """The names that ``INIT_FUNCTION_ENGINE`` binds. Raises :class:`ConfigError` where it is not Python."""
+    init = config.init_function_engine
+    if not init:
+        return ()
     try:
-        init_commands(config.init_function_engine)
+        init_commands(init.text, init.texts)
+        return set[str]().union(*map(bound_names, init_trees(init.text)))
     except (SyntaxError, ValueError) as error:
         key = "INIT_FUNCTION_ENGINE"
         raise ConfigError(f"{key} is not Python: {error}", key=key, reason="script-syntax") from error

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from enginehost.config import EngineConfig
-from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function, RunMode
+from enginehost.engine import Call, EngineContext, Function, RunMode
 from enginehost_engines.dotted import DottedClass, find_dotted
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker_engine import WorkerEngine
 
 _IDLE_SECONDS = 1800.0
 
@@ -36,11 +37,14 @@ class ReactorConfig(EngineConfig):
         default="WARNING", description="From which level on the reactor's log records reach the host's log."
     )
     python_workers: int = Field(
-        default=1, ge=1, le=64, description="Processes at most, so that so many calls run in parallel."
+        default=1,
+        ge=1,
+        le=64,
+        description="How many calls of this engine run in parallel, each in a process.",
     )
 
 
-class ReactorEngine(AbstractFunctionEngine):
+class ReactorEngine(WorkerEngine):
     """Runs a :class:`enginehost.reactor.Reactor`, a new instance for each call.
 
     What the file leaves out comes from the class: the name without ``Reactor``, its docstring, and
@@ -55,29 +59,38 @@ class ReactorEngine(AbstractFunctionEngine):
         super().__init__(context, config)
         self._class = find_dotted(config.reactor_class_name, context.folder, "REACTOR_CLASS_NAME")
         self._nouns = _read_nouns(self._class)
+        folder = str(context.folder.resolve())
         order = {
             "kind": "reactor",
             "class": self._class.path,
-            "folders": [str(context.folder.resolve())],
+            "folders": [folder],
+            "root": folder,
             "level": config.logger_level,
         }
-        spec = WorkerSpec.of(order, concurrent=_is_async(self._class), version=self._class.version)
-        self._client = WorkerClient(
-            spec,
-            context.log,
-            size=config.python_workers,
+        spec = WorkerSpec.of(
+            order,
+            f"{folder} {self._class.path}",
+            concurrent=_is_async(self._class),
+            version=self._class.version,
             idle=_IDLE_SECONDS,
-            most=context.access.max_workers,
+        )
+        self._client = WorkerClient(
+            spec, context.log, self, size=config.python_workers, most=context.access.max_workers
         )
 
-    def watched(self) -> Sequence[Path]:
+    def own_files(self) -> Sequence[Path]:
         """The class's module, where it lies beside the smss file."""
         return (self._class.file,) if self._class.file else ()
 
     async def open(self) -> None:
-        """Ask the class for its keys, where they cannot be read from its file."""
+        """Ask the class for its keys, where they cannot be read from its file.
+
+        A version that replaces another is loaded in a worker first.
+        """
+        if self.context.reloading:
+            await self._checked_mode(self._client, "")
         if self._nouns is None and not (self.context.signature and self.context.signature.properties):
-            self._nouns = await self._client.describe()
+            self._nouns = await self._client.load()
 
     async def close(self) -> None:
         """End the process."""
@@ -92,7 +105,7 @@ class ReactorEngine(AbstractFunctionEngine):
         raise NotImplementedError("call the function that functions() gives")
 
     async def _run(self, arguments: dict[str, Any], call: Call) -> Any:
-        return await self._client.call("", arguments)
+        return await self._client.call("", arguments, call.function)
 
     def _completed(self) -> dict[str, Any]:
         declared, nouns = self.context.signature, self._nouns or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 from urllib.parse import urlsplit
@@ -29,6 +30,16 @@ def parse_address(text: str) -> tuple[str, int]:
     if host == "*":
         raise ValueError("write 0.0.0.0 for every IPv4 interface")
     return host, port
+
+
+def binding_hint(error: OSError) -> str:
+    """What to do where an address cannot be listened on."""
+    reason = {
+        errno.EADDRINUSE: "another host may run there; ",
+        errno.EACCES: "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE); ",
+        errno.EADDRNOTAVAIL: "this machine has no such address; ",
+    }.get(error.errno or 0, "")
+    return f"{reason}choose another with --http HOST:PORT, or the setting http.address (port 0 is a free one)"
 
 
 def format_address(host: str, port: int) -> str:

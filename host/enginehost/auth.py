@@ -46,6 +46,7 @@ class Authenticator:
         self._tokens = TokenTable(settings.tokens, os.environ if environ is None else environ)
         self._verifier = verifier or _verifier(settings)
         self._now = now
+        self._authenticates = settings.authenticates
         self._verified: dict[bytes, Proof] = {}
         self._anonymous: dict[str, Caller] = {}
 
@@ -55,7 +56,7 @@ class Authenticator:
         Raises :class:`~enginehost.errors.Unauthorized`.
         """
         if header is None:
-            return self._anonymous.get(face) or self._anonymous.setdefault(face, anonymous(face))
+            return self._anonymous.get(face) or self._nobody(face)
         token = bearer_token(header)
         digest = digest_of(token)
         proof = self._tokens.find(digest) or self._still_verified(digest)
@@ -73,11 +74,15 @@ class Authenticator:
         """
         caller = self.authenticate_now(header, face)
         if caller is not None or header is None or self._verifier is None:
-            return caller or anonymous(face)
+            return caller or self._nobody(face)
         token = bearer_token(header)
         proof = await self._verifier.verify(token)
         self._keep(digest_of(token), proof)
         return proof.through(face)
+
+    def _nobody(self, face: str) -> Caller:
+        caller = anonymous(face, may_prove=self._authenticates)
+        return self._anonymous.setdefault(face, caller)
 
     def _still_verified(self, digest: bytes) -> Proof | None:
         proof = self._verified.get(digest)

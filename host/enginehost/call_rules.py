@@ -65,7 +65,7 @@ def _number(
         value = math.nan
     if math.isfinite(value) and allowed(value):
         return value
-    declaration.error(key, "bad-limit", f"{key} is not a number it may be", f"write {wanted}")
+    declaration.error(key, "bad-limit", f"{key} is not {wanted}", f"write {wanted}")
     return None
 
 
@@ -113,6 +113,8 @@ def read_bind(declaration: Declaration) -> Mapping[str, Any]:
         declaration.error("FUNCTION_BIND", "bad-bind", "FUNCTION_BIND is not a JSON object", hint)
         return {}
     for name, value in bind.items():
+        if declaration.has_enough_findings:
+            break
         if isinstance(value, str) and _CALLER_VALUE.match(value) and value not in CALLER_VALUES:
             nearest = difflib.get_close_matches(value, CALLER_VALUES, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(CALLER_VALUES)}"

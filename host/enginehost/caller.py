@@ -14,6 +14,8 @@ class Caller:
     ``subject`` is a stable name (a token's name, a JWT's ``sub``), ``tenant`` separates customers,
     ``scopes`` are what the proof grants, ``face`` is the way in (``python``, ``cli``, ``http``,
     ``mcp``, ``databus``), ``claims`` what the issuer said besides (never used by the policy).
+    ``may_prove``: an anonymous caller who could show a proof here is asked for one, where it meets what
+    it may not see.
     """
 
     subject: str
@@ -22,11 +24,12 @@ class Caller:
     face: str = "python"
     authenticated: bool = True
     claims: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    may_prove: bool = field(default=False, compare=False)
 
 
-def anonymous(face: str) -> Caller:
-    """The caller who showed no proof, through ``face``."""
-    return Caller("anonymous", face=face, authenticated=False)
+def anonymous(face: str, *, may_prove: bool = False) -> Caller:
+    """The caller who showed no proof, through ``face``. ``may_prove``: the face and the host take proofs."""
+    return Caller("anonymous", face=face, authenticated=False, may_prove=may_prove)
 
 
 LOCAL = Caller("local", face="python")

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ class EngineRecord:
             "display_name": self.display_name,
             "state": str(self.state),
             "reason": self.reason,
-            "since": self.since,
+            "since": datetime.fromtimestamp(self.since, UTC).isoformat(timespec="milliseconds"),
         }
 
 
@@ -170,8 +171,12 @@ class Catalog:
             start, end = name[:3].casefold(), name[-3:].casefold()
             alike = (e for e in near if e.name[:3].casefold() == start or e.name[-3:].casefold() == end)
             near = sorted(alike, key=lambda e: (abs(len(e.name) - len(name)), e.name))[:_MOST_COMPARED]
-        names = [e.name for e in near if visible(e)]
-        return difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+        names: dict[str, list[str]] = {}
+        for entry in near:
+            if visible(entry):
+                names.setdefault(entry.name.casefold(), []).append(entry.name)
+        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.6)
+        return [one for folded in close for one in names[folded]][:3]
 
     @property
     def records(self) -> Mapping[str, EngineRecord]:

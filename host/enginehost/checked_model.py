@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from enginehost.errors import ConfigError
+from enginehost.value_faults import fault_text
 from enginehost.yaml_document import Loc, Place
 
 OFF_WORDS = frozenset({"off", "false", "no", "none"})
 ON_WORDS = frozenset({"on", "true", "yes"})
 
 
-class Section(BaseModel):
+class _Written(type(BaseModel)):
+    """Makes ``HttpSettings(…)`` in a program raise what a file would: :class:`ConfigError`."""
+
+    if not TYPE_CHECKING:  # the constructor's own parameters are what a type checker should see
+
+        def __call__(cls, *args: Any, **fields: Any) -> Any:
+            try:
+                return super().__call__(*args, **fields)
+            except ValidationError as error:
+                raise config_error(cls, error, lambda _: Place("")) from None
+
+
+class Section(BaseModel, metaclass=_Written):
     """A group of settings: frozen, unknown keys refused, errors that never print what was given.
 
     ``shorthand`` names the field that a plain value in place of the whole section sets
@@ -50,10 +63,7 @@ def checked(model: type[Model], value: Any, locate: Callable[[Loc], Place]) -> M
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        # a misspelt key often makes another one missing: the misspelling is the cause
-        found.sort(key=lambda one: one["type"] != "extra_forbidden")
-        raise _error(model, found, locate) from None
+        raise config_error(model, error, locate) from None
 
 
 def nearest_hint(name: str, names: Any) -> str:
@@ -85,23 +95,41 @@ def _is_model(candidate: Any) -> bool:
     return isinstance(candidate, type) and issubclass(candidate, BaseModel)
 
 
-def _error(model: type[BaseModel], found: list[Any], locate: Callable[[Loc], Place]) -> ConfigError:
-    first = found[0]
-    loc: Loc = tuple(first["loc"])
-    message, hint = _explain(model, first["type"], loc, str(first["msg"]))
-    if len(found) > 1:
-        message += f" (and {len(found) - 1} more)"
-    return locate(loc).error(message, hint)
+def config_error(
+    model: type[BaseModel], error: ValidationError, locate: Callable[[Loc], Place]
+) -> ConfigError:
+    """The first mistake that pydantic found, and how many others there are."""
+    faults: dict[Loc, list[Any]] = {}
+    for fault in error.errors(include_url=False, include_input=False):
+        if fault["type"] != "default_factory_not_called":  # nobody gave that, so nobody can mend it
+            faults.setdefault(_written(model, fault), []).append(fault)
+    # a misspelt key often makes another one missing: the misspelling is the cause
+    loc = min(faults, key=lambda one: faults[one][0]["type"] != "extra_forbidden")
+    message, hint = _explain(model, loc, faults[loc])
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return locate(loc).error(message + more, hint)
 
 
-def _explain(model: type[BaseModel], kind: str, loc: Loc, text: str) -> tuple[str, str]:
-    where = ".".join(str(part) for part in loc)
+def _written(model: type[BaseModel], fault: Any) -> Loc:
+    """The place of a fault as the keys are written: without the names that pydantic gives to choices."""
+    loc: Loc = tuple(fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return loc
+    for length, part in enumerate(loc):
+        owner = submodel(model, loc[:length])
+        if isinstance(part, str) and (owner is None or part not in owner.model_fields):
+            return loc[:length]
+    return loc
+
+
+def _explain(model: type[BaseModel], loc: Loc, faults: list[Any]) -> tuple[str, str]:
+    where, kind = ".".join(str(part) for part in loc), faults[0]["type"]
     if kind == "extra_forbidden":
         owner = submodel(model, loc[:-1])
         return f"unknown key {where!r}", nearest_hint(str(loc[-1]), owner.model_fields if owner else ())
-    if kind == "missing":
-        return f"{where} is missing", ""
-    if kind == "string_type":
-        return f"{where} has to be text", "put it in quotes"
-    text = text.removeprefix("Value error, ").replace("Input should be", "should be")
-    return f"{where}: {text}" if where else text, ""
+    first, *others = dict.fromkeys(fault_text(fault) for fault in faults)
+    text = ", or ".join([first, *(other.removeprefix("has to be ") for other in others)])
+    hint = "put it in quotes" if kind == "string_type" and not others else ""
+    if not where:
+        return text, hint
+    return f"{where}: {text}" if kind == "value_error" else f"{where} {text}", hint

@@ -2,8 +2,8 @@
 
 Field ``api_key`` reads the key ``API_KEY``. A field with ``validation_alias`` reads the keys that it
 names instead (``AliasChoices("API_ENDPOINT_URL", "URL")``: the first is ours). Fields that hold lists,
-dicts or models are JSON-valued keys, all others are text. A blank value counts as absent, unless the
-field says ``json_schema_extra={"blank": "keep"}``.
+dicts or models are JSON-valued keys, those of type :class:`Code` hold Python, all others are text. A
+blank value counts as absent, unless the field says ``json_schema_extra={"blank": "keep"}``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, S
 from pydantic.fields import FieldInfo
 
 from enginehost.interpret import Declaration
-from enginehost.keys import COMMON_KEYS, SEMOSS_KEYS, SEMOSS_PREFIXES
+from enginehost.keys import COMMON_KEYS, NO_EFFECT, NO_EFFECT_PREFIXES, SEMOSS_KEYS, SEMOSS_PREFIXES
+from enginehost.substitute import Code as Code  # noqa: PLC0414 - engines take it from here
+from enginehost.value_faults import fault_text
 
-Form = Literal["text", "json", "either"]
+Form = Literal["text", "json", "either", "code"]
 """How a key's value is read; ``either``: as JSON where it begins like a list or an object."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _MASK = "***"
 _SHORTEST_MASKED = 4
+_LONGEST_COMPARED = 100
 
 
 class EngineConfig(BaseModel):
@@ -37,10 +40,7 @@ class EngineConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key of an engine. ``accepted`` holds all its spellings, ``name`` is the first.
-
-    ``default`` is shown to people; ``None`` where there is none or it is secret.
-    """
+    """One key of an engine. ``accepted`` holds all its spellings, ``name`` is the first."""
 
     name: str
     accepted: tuple[str, ...]
@@ -50,8 +50,18 @@ class ConfigKey:
     secret: bool
     keeps_blank: bool
     description: str
-    default: Any
     input_name: str
+    info: FieldInfo
+
+    @property
+    def default(self) -> Any:
+        """What people are shown as the default; ``None`` where there is none, or it is secret.
+
+        Made anew where the field has a factory; one that needs the other fields gives ``None``.
+        """
+        if self.required or self.secret or self.info.default_factory_takes_validated_data:
+            return None
+        return self.info.get_default(call_default_factory=True)
 
 
 @lru_cache(maxsize=256)
@@ -78,13 +88,13 @@ def _config_key(name: str, info: FieldInfo) -> ConfigKey:
         name=accepted[0],
         accepted=accepted,
         field=name,
-        form="either" if len(forms) > 1 else "json" if "json" in forms else "text",
+        form="either" if len(forms) > 1 else forms.pop(),
         required=info.is_required(),
         secret=secret,
         keeps_blank=isinstance(extra, dict) and extra.get("blank") == "keep",
         description=info.description or "",
-        default=None if info.is_required() or secret else info.get_default(call_default_factory=False),
         input_name=spelled[0] if spelled else name,
+        info=info,
     )
 
 
@@ -99,7 +109,7 @@ def _forms(annotation: Any) -> Iterable[Form]:
     elif hasattr(annotation, "__value__"):  # a type alias of Python 3.12
         yield from _forms(annotation.__value__)
     else:
-        yield "json" if _is_json(origin or annotation) else "text"
+        yield "code" if annotation is Code else "json" if _is_json(origin or annotation) else "text"
 
 
 def _is_json(kind: Any) -> bool:
@@ -168,6 +178,8 @@ def _present(declaration: Declaration, key: ConfigKey) -> str | None:
 def _read_value(declaration: Declaration, key: ConfigKey, name: str, text: str) -> Any:
     if key.form == "json" or (key.form == "either" and text.lstrip()[:1] in ("{", "[")):
         return declaration.json(name)
+    if key.form == "code":
+        return declaration.code(name)
     return text if key.secret else text.strip()
 
 
@@ -177,10 +189,12 @@ def _report(
     keys = {spelling: key for key in config_keys(model) for spelling in (key.field, key.input_name)}
     confidential = _confidential_texts(declaration, model, used)
     for fault in error.errors(include_url=False, include_input=False):
+        if fault["type"] == "default_factory_not_called":
+            continue
         where = fault["loc"]
         key = keys.get(str(where[0])) if where else None
         if key is None:
-            message = _masked(_plain(fault["msg"]), confidential)
+            message = _masked(fault_text(fault), confidential)
             declaration.error("", "bad-config", message)
         elif fault["type"] == "missing" and len(where) == 1:
             _report_missing(declaration, key, used.get(key.field))
@@ -188,8 +202,9 @@ def _report(
             name = used.get(key.field, key.name)
             inner = "".join(f"/{part}" for part in where[1:])
             at = f" at {inner}" if inner and key.form != "text" and not key.secret else ""
-            reason = "not a value that it may have" if key.secret else _plain(fault["msg"])
-            message = _masked(f"{name}{at}: {reason}", confidential)
+            reason = "not a value that it may have" if key.secret else fault_text(fault)
+            colon = ":" if key.secret or fault["type"] == "value_error" else ""
+            message = _masked(f"{name}{at}{colon} {reason}", confidential)
             declaration.error(name, "bad-value", message, key.description)
 
 
@@ -217,14 +232,11 @@ def _masked(message: str, confidential: list[str]) -> str:
     return message
 
 
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-
-
 def check_keys(declaration: Declaration, model: type[BaseModel] | None = None) -> None:
-    """Warn of keys that nobody reads, with the nearest key that somebody does.
+    """Warn of keys that nobody reads, with the nearest key that this engine does.
 
-    Read are the common keys, SEMOSS's, the model's, and those that another value takes in (``${KEY}``).
+    Read are the common keys, the model's, and those that another value takes in (``${KEY}``). SEMOSS's
+    others pass without a word, and keys that do nothing here are told as ``no-effect``.
     """
     known = _known_keys(model)
     unknown = [key for key in declaration.keys() if key not in known]  # noqa: SIM118 (not a mapping)
@@ -232,10 +244,26 @@ def check_keys(declaration: Declaration, model: type[BaseModel] | None = None) -
         return
     referenced = declaration.referenced()
     for key in unknown:
+        if declaration.has_enough_findings:
+            return
         if key not in referenced and not key.startswith(SEMOSS_PREFIXES):
-            nearest = _nearest_key(key, model)
-            hint = f"did you mean {nearest}?" if nearest else "no engine of this kind reads it"
-            declaration.warning(key, "unknown-key", f"the key {key} has no effect", hint)
+            _tell_unread(declaration, key, model)
+
+
+def _tell_unread(declaration: Declaration, key: str, model: type[BaseModel] | None) -> None:
+    nearest = None if key in NO_EFFECT else _nearest_key(key[:_LONGEST_COMPARED], model)
+    instead = None if nearest else _instead_of(key)
+    if instead is None:
+        hint = f"did you mean {nearest}?" if nearest else "no engine of this kind reads it"
+        declaration.warning(key, "unknown-key", f"the key {key} has no effect", hint)
+    elif (declaration.text(key) or "").strip():  # SEMOSS's form writes blank what was not filled in
+        declaration.warning(key, "no-effect", f"{key} has no effect in this version", instead)
+
+
+def _instead_of(key: str) -> str | None:
+    """What happens instead of what ``key`` promises; ``None`` where it promises nothing."""
+    starts = (text for start, text in NO_EFFECT_PREFIXES.items() if key.startswith(start))
+    return NO_EFFECT.get(key) or next(starts, None)
 
 
 @lru_cache(maxsize=256)
@@ -247,8 +275,5 @@ def _known_keys(model: type[BaseModel] | None) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def _nearest_key(key: str, model: type[BaseModel] | None) -> str | None:
     own = [name for config_key in config_keys(model) for name in config_key.accepted] if model else []
-    # what this engine reads comes before what only SEMOSS knows
-    for candidates in ([*own, *COMMON_KEYS], sorted(SEMOSS_KEYS)):
-        if nearest := difflib.get_close_matches(key, candidates, n=1, cutoff=0.7):
-            return nearest[0]
-    return None
+    nearest = difflib.get_close_matches(key, [*own, *COMMON_KEYS], n=1, cutoff=0.7)
+    return nearest[0] if nearest else None

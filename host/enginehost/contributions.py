@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from enginehost.record import CallRecord
 
+OWN_TRANSPORT = "cyclone"
+"""The databus transport that the host brings; no plugin takes its name."""
+
 _log = logging.getLogger("enginehost.plugins")
 
 
@@ -77,7 +80,7 @@ def collect(registry: PluginRegistry) -> Contributions:
         secrets=implementations(manager, "secret"),
         observers=tuple(map(_observer, implementations(manager, "observe_call"))),
         signature_mappers={kind: made.call for kind, made in kinds.items()},
-        transports=_gather(manager, "register_transports", registry),
+        transports=_gather(manager, "register_transports", registry, taken=(OWN_TRANSPORT,)),
         faces=_gather(manager, "register_faces", registry),
     )
 

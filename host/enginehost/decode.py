@@ -27,9 +27,9 @@ def decode(data: bytes, path: str) -> tuple[str, list[Diagnostic]]:
     except UnicodeDecodeError as error:
         line, column = _place(data, error.start)
         message = f"byte 0x{data[error.start]:02x} is not UTF-8; the file is read as ISO-8859-1"
-        found.append(
-            Diagnostic(path, line, column, Severity.WARNING, "not-utf-8", message, "save it as UTF-8")
-        )
+        # Java takes the bytes as ISO-8859-1 in any case: only ASCII means the same to both
+        hint = r"save it as UTF-8; where SEMOSS reads it too, write \uXXXX for such characters"
+        found.append(Diagnostic(path, line, column, Severity.WARNING, "not-utf-8", message, hint))
         return data.decode("latin-1"), found
 
 

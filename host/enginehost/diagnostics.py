@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
+
+IN_PROBLEMS: Mapping[str, object] = {"in_problems": True}
+"""``extra`` of a log line that says what ``Host.problems()`` says: who shows those can leave it out."""
 
 
 class Severity(StrEnum):
@@ -30,8 +34,8 @@ class Diagnostic:
     hint: str = ""
 
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
-        text = f"{where}: {self.severity}: {self.message} [{self.code}]"
+        where = f"{self.path}:{self.line}:{self.column}: " if self.line else self.path and f"{self.path}: "
+        text = f"{where}{self.severity}: {self.message} [{self.code}]"
         return f"{text}\n    hint: {self.hint}" if self.hint else text
 
     def to_json(self) -> dict[str, Any]:

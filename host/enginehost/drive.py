@@ -35,6 +35,11 @@ class Wait:
         """The deadline passed."""
         self._interrupt(CallTimeout(name, timeout))
 
+    def explain(self, name: str, timeout: float, cancelled: asyncio.CancelledError) -> None:
+        """Take over what the call says that it waited for: the text of its ``CancelledError``."""
+        if cancelled.args and isinstance(self.reason, CallTimeout):
+            self.reason = CallTimeout(name, timeout, str(cancelled.args[0]))
+
     def stop(self) -> None:
         """The host stops and cannot wait any longer (again, for a function that outlived its deadline)."""
         self._interrupt(EngineUnavailable("the host stopped before the call ended", state="closing"))
@@ -88,6 +93,7 @@ async def drive(
         result = await resume(coroutine, pending)
     except asyncio.CancelledError as error:
         if wait.reason is not None and wait.settled():
+            wait.explain(name, timeout, error)
             raise wait.reason from error
         if wait.reason is None and not wait.cancelled_from_outside():
             raise CallCancelled(f"{name} cancelled itself") from error

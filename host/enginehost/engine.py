@@ -64,7 +64,10 @@ class RunMode(StrEnum):
 
 
 class Approval(StrEnum):
-    """When a person has to say yes before an agent's call runs (``APPROVAL``)."""
+    """When a person should say yes before an agent's call runs (``APPROVAL``): a statement for clients.
+
+    The host shows it and asks nobody.
+    """
 
     NEVER = "never"
     ALWAYS = "always"
@@ -177,7 +180,6 @@ class HostAccess:
 
     in_process_python: bool = False
     private_networks: bool = True
-    state_dir: Path | None = None
     max_workers: int | None = None
     """Worker processes at once; ``None`` leaves it to the engines."""
 
@@ -186,13 +188,36 @@ def _nothing_changed() -> None:
     """The default of :attr:`EngineContext.changed`."""
 
 
+def _nothing_failed(reason: str) -> None:
+    """The default of :attr:`EngineContext.failed`."""
+
+
+def _no_warning(key: str, code: str, message: str, hint: str = "") -> None:
+    """The default of :attr:`EngineContext.warn`."""
+
+
+def _nothing_concealed(secret: str) -> None:
+    """The default of :attr:`EngineContext.conceal`."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineContext:
     """What the host gives an engine at birth.
 
     ``signature``, ``limits``, ``bind``, ``approval`` and ``coerce_text`` come from the file;
-    ``properties`` are the file's own keys, upper-cased, with substituted values. An engine whose
-    functions changed calls ``changed``, on any thread.
+    ``properties`` are the file's own keys, upper-cased, with substituted values.
+
+    ``changed``, on any thread: the engine's functions or watched files are not as they were. ``failed``,
+    on any thread, with the reason: the engine cannot serve any more. Its functions are withdrawn and its
+    state is *failed* until it calls ``changed``, or a file that it watches changes and it is made anew.
+
+    ``warn(key, code, message, hint)`` adds a warning to the file's findings; only while the engine is made.
+    ``reloading``: the engine is to replace one that was there before. What it raises in ``open`` then costs
+    nothing, since the old one stays; so that is the time to find out whether it works.
+    ``conceal`` tells the host a secret that it does not know (a credential that stands in the file itself):
+    from then on no error and no line of the log shows it. ``redact`` takes what the host knows out of a
+    text, also what the text's end cuts: for an engine that shortens what it quotes in an error. (Whole
+    errors are looked through by the host.)
     """
 
     engine_id: str
@@ -207,6 +232,11 @@ class EngineContext:
     coerce_text: bool = False
     access: HostAccess = field(default_factory=HostAccess)
     changed: Callable[[], None] = _nothing_changed
+    failed: Callable[[str], None] = _nothing_failed
+    warn: Callable[..., None] = _no_warning
+    reloading: bool = False
+    conceal: Callable[[str], None] = _nothing_concealed
+    redact: Callable[[str], str] = str
 
     @property
     def folder(self) -> Path:

@@ -176,9 +176,10 @@ class TooLarge(EngineHostError):
     code = "too_large"
 
     def __init__(self, what: str, *, limit: int, size: int | None = None) -> None:
+        limit = int(limit)  # settings hold subclasses of int, which JSON would not see as numbers
         detail: dict[str, Any] = {"limit": limit}
         if size is not None:
-            detail["size"] = size
+            detail["size"] = int(size)
         got = f"{size} bytes" if size is not None else "more"
         super().__init__(f"{what} may have {limit} bytes and has {got}", detail=detail)
 
@@ -194,13 +195,14 @@ class Overloaded(EngineHostError):
 
 
 class CallTimeout(EngineHostError):
-    """The deadline passed (``detail["timeout"]`` in seconds)."""
+    """The deadline passed (``detail["timeout"]`` in seconds); ``waited`` says for what it waited."""
 
     code = "timeout"
 
-    def __init__(self, name: str, timeout: float) -> None:
+    def __init__(self, name: str, timeout: float, waited: str = "") -> None:
         timeout = round(timeout, 3)
-        super().__init__(f"{name} did not answer within {timeout:g} s", detail={"timeout": timeout})
+        why = f": {waited}" if waited else ""
+        super().__init__(f"{name} did not answer within {timeout:g} s{why}", detail={"timeout": timeout})
 
 
 class CallCancelled(EngineHostError):

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from enginehost.diagnostics import Diagnostic, Severity
+
 PRUNED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
 """Folders that hold no smss files and may be huge; hidden ones (``.git``, ``.venv``) are pruned too."""
 
 SUFFIX = ".smss"
+UNUSABLE = "unusable-file"
+"""The code of the finding about what is named like a smss file and is none."""
 
 
 class Fingerprint(NamedTuple):
@@ -24,11 +28,14 @@ class Fingerprint(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """One look at a folder. ``missing`` where the folder itself is not there."""
+    """One look at a folder. ``missing`` where the folder itself is not there; ``unusable``: names of smss
+    files that are none, with the reason.
+    """
 
     files: dict[Path, Fingerprint] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
     missing: bool = False
+    unusable: dict[Path, str] = field(default_factory=dict)
 
 
 def is_smss(path: Path) -> bool:
@@ -39,6 +46,19 @@ def is_smss(path: Path) -> bool:
 def pruned(name: str) -> bool:
     """Whether a folder of this name is left alone."""
     return name.startswith(".") or name in PRUNED
+
+
+def why_unusable(path: Path) -> str:
+    """Why something that is named like a smss file, and is no folder, is no file either."""
+    if path.is_symlink() and not path.exists():
+        return "the link leads to no file"
+    return "it is neither a file nor a folder"
+
+
+def unusable_file(path: Path, reason: str) -> Diagnostic:
+    """That as a finding."""
+    hint = "mend or delete it: it is left out"
+    return Diagnostic(str(path), 0, 0, Severity.WARNING, UNUSABLE, reason, hint)
 
 
 def fingerprint(path: Path) -> Fingerprint | None:
@@ -77,11 +97,15 @@ def _look_at(entries: Iterable[os.DirEntry[str]], listing: Listing) -> list[str]
     folders: list[str] = []
     for entry in entries:
         try:
-            if entry.name.lower().endswith(SUFFIX) and not entry.name.startswith(".") and entry.is_file():
-                status = entry.stat()
-                seen = Fingerprint(status.st_mtime_ns, status.st_size, status.st_ino)
-                listing.files[Path(entry.path)] = seen
-            elif entry.is_dir() and not pruned(entry.name):
+            if entry.name.lower().endswith(SUFFIX) and not entry.name.startswith("."):
+                if entry.is_file():
+                    status = entry.stat()
+                    seen = Fingerprint(status.st_mtime_ns, status.st_size, status.st_ino)
+                    listing.files[Path(entry.path)] = seen
+                    continue
+                if not entry.is_dir():
+                    listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
+            if entry.is_dir() and not pruned(entry.name):
                 folders.append(entry.path)
         except OSError:
             continue

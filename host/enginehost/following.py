@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from enginehost.diagnostics import Diagnostic, Severity
-from enginehost.folder import Fingerprint, Listing, fingerprint, is_smss, look, pruned
+from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
+from enginehost.folder import Fingerprint, Listing, fingerprint, is_smss, look, pruned, unusable_file
 from enginehost.lifecycle import Engines
 from enginehost.watch import Watch
 
@@ -29,7 +29,7 @@ class Following:
         self._root = root
         self._engines = engines
         self._policy_file = policy_file
-        self._missing = False
+        self._listing = Listing()
         self._stop = threading.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -38,7 +38,9 @@ class Following:
     async def load(self) -> None:
         """Load everything there is."""
         listing = await self._look()
-        self._missing = listing.missing
+        self._listing = listing
+        if listing.missing:
+            _log.warning("there is no folder %s (yet)", self._root, extra=IN_PROBLEMS)
         await self._engines.update(listing.files)
 
     def start(self, policy_changed: Callable[[], None]) -> None:
@@ -56,7 +58,7 @@ class Following:
     def problems(self) -> list[Diagnostic]:
         """What is wrong with the folder as a whole."""
         found: list[Diagnostic] = []
-        if self._missing:
+        if self._listing.missing:
             hint = "create it: it is picked up when it appears"
             message = "there is no such folder"
             found.append(Diagnostic(str(self._root), 0, 0, Severity.ERROR, "folder-missing", message, hint))
@@ -65,6 +67,10 @@ class Following:
             message = "the system has no more inotify watches; the folder is polled"
             found.append(Diagnostic(str(self._root), 0, 0, Severity.WARNING, "polling", message, hint))
         return found
+
+    def unusable(self) -> list[Diagnostic]:
+        """What is named like a smss file and is none, as of the last look at the whole folder."""
+        return [unusable_file(path, why) for path, why in sorted(self._listing.unusable.items())]
 
     def _watched(self) -> list[Path]:
         paths = list(self._engines.watched())
@@ -91,7 +97,7 @@ class Following:
         if listing.missing:
             await self._pause(FOLDER_GRACE_SECONDS)
             listing = await self._look()
-        self._missing = listing.missing
+        self._listing = listing
         known = self._engines.files
         changed = {path: seen for path, seen in listing.files.items() if known.get(path) != seen}
         outdated = await asyncio.get_running_loop().run_in_executor(None, self._engines.outdated)

@@ -105,6 +105,18 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
+def default_fits(schema: Mapping[str, Any]) -> bool:
+    """Whether a parameter's schema takes its own default. One that refers elsewhere is believed."""
+    from jsonschema_rs import Draft202012Validator
+
+    try:
+        return Draft202012Validator(dict(schema), validate_formats=True, offline=True).is_valid(
+            schema["default"]
+        )
+    except ValueError:
+        return True
+
+
 def _references(schema: Any) -> Iterator[Any]:
     waiting = [schema]
     while waiting:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pluggy
 
 if TYPE_CHECKING:
+    from enginehost.databus import DatabusConfig, Transport
     from enginehost.engine import IFunctionEngine
     from enginehost.host import Host
     from enginehost.record import CallRecord
@@ -57,8 +58,8 @@ class Face(Protocol):
 FaceFactory = Callable[["Host"], Face]
 """Makes a face of a host that has not started yet."""
 
-TransportFactory = Callable[..., Any]
-"""Makes a databus transport; its contract is that of ``enginehost.databus``."""
+TransportFactory = Callable[["DatabusConfig"], "Transport"]
+"""Joins the databus; ``DatabusConfig`` and ``Transport`` are those of ``enginehost.databus``."""
 
 
 @hookspec
@@ -97,7 +98,11 @@ def register_function_types(register: Callable[[str, type[IFunctionEngine]], Non
 
 @hookspec
 def register_transports(register: Callable[[str, TransportFactory], None]) -> None:
-    """Add databus transports: ``register(name, factory)``."""
+    """Add ways onto the databus: ``register(name, factory)``; the setting ``databus.transport`` names one.
+
+    The factory is called on a thread with the ``DatabusConfig`` and returns a ``Transport`` that has
+    joined. Whatever it raises keeps the host off the bus, with its text as the reason.
+    """
 
 
 @hookspec

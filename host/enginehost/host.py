@@ -13,13 +13,15 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import Catalog, EngineRecord, Entry
 from enginehost.contributions import Contributions, collect
-from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
 from enginehost.engine import Call, EngineState, IFunctionEngine
 from enginehost.errors import ConfigError, EngineHostError, TooLarge
 from enginehost.faces import Faces
@@ -33,11 +35,12 @@ from enginehost.policy import Policy, load_policy, policy_for
 from enginehost.record import Recorder, Sink
 from enginehost.redaction import Redactor
 from enginehost.runtime import Runtime
-from enginehost.safe_text import explain
 from enginehost.secrets import Secrets
 from enginehost.settings import HostSettings, load_settings
 from enginehost.sinks import AuditFile, console_log, each, json_log
-from enginehost.specs import register_spec_kind, spec_kinds, to_spec
+from enginehost.specs import register_spec_kind, spec_kinds
+from enginehost.toolsets import ToolSets
+from enginehost.validation import warm_up
 from enginehost.values import encode
 
 if TYPE_CHECKING:
@@ -47,6 +50,14 @@ _FOREVER = 10 * 365 * 86400.0
 """Seconds; the deadline of calls that have none."""
 
 _log = logging.getLogger("enginehost.host")
+
+
+def _check_types(caller: Any, timeout: Any) -> None:
+    """A slip in the program that calls is its own, not the function's."""
+    if caller is not None and not isinstance(caller, Caller):
+        raise TypeError(f"caller has to be a Caller, not {type(caller).__name__}")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
+        raise TypeError(f"timeout has to be a number of seconds, not {type(timeout).__name__}")
 
 
 class Host:
@@ -88,8 +99,7 @@ class Host:
         self._following: Following | None = None
         self._engines: Engines | None = None
         self._added: dict[str, EngineRecord] = {}
-        self._names: dict[str, tuple[int, FaceNames]] = {}
-        self._specs: dict[str, tuple[int, dict[str, dict[str, Any]]]] = {}
+        self._tools = ToolSets(self.catalog)
         self._unregister: list[Any] = []
         self._tracing_task: asyncio.Task[None] | None = None
         self._started = False
@@ -106,7 +116,7 @@ class Host:
             max_result_bytes=settings.max_result_bytes,
             max_in_flight=settings.max_in_flight,
             keep_values=settings.audit.values and settings.audit.path is not None,
-            explain=lambda error: explain(error, self.redactor),
+            redact=self.redactor,
         )
 
     # Life
@@ -148,6 +158,8 @@ class Host:
         await self._start_bus()
         await self._faces.start(self)
         self.ready = True
+        if self._watch:  # a host that stays: the first wrong argument need not wait for the imports
+            Thread(target=warm_up, name="enginehost-warm-up", daemon=True).start()
 
     async def stop(self, drain: float | None = None) -> None:
         """Refuse new calls, let the running ones end for ``drain`` seconds, then end them; close all.
@@ -206,6 +218,7 @@ class Host:
         ``timeout`` in seconds can only shorten what the function and the host allow. Raises the errors
         of :mod:`enginehost.errors`.
         """
+        _check_types(caller, timeout)
         return await self._invoker.call(name, arguments, caller=caller, timeout=timeout)
 
     def stream(
@@ -217,6 +230,7 @@ class Host:
         timeout: float | None = None,
     ) -> AsyncGenerator[Any, None]:
         """The items of a streaming function as they come; the one result of a plain one."""
+        _check_types(caller, timeout)
         return self._invoker.stream(name, arguments, caller=caller, timeout=timeout)
 
     def call_json(
@@ -273,12 +287,31 @@ class Host:
             calls=calls,
         )
 
+    def refuse(
+        self,
+        name: str,
+        error: EngineHostError,
+        *,
+        caller: Caller,
+        trace: int = 0,
+        parent: int = 0,
+        peer: str = "",
+    ) -> Call:
+        """For faces: record a call of ``name`` that is refused with ``error`` before it is made.
+
+        The call has the id to tell the caller. ``peer`` is the address of one who could not say who they are.
+        """
+        return self._invoker.refuse(name, error, caller=caller, trace=trace, parent=parent, peer=peer)
+
     # What there is
 
     def functions(self, caller: Caller | None = None, tags: Iterable[str] = ()) -> list[Entry]:
-        """The functions that ``caller`` may view, by name; with ``tags``, those that have one of them."""
+        """The functions that ``caller`` may view, by name; with ``tags``, those that have one of them.
+
+        A plain text counts as one tag.
+        """
         caller = caller or LOCAL
-        wanted = frozenset(tags)
+        wanted = frozenset((tags,) if isinstance(tags, str) else tags)
         return [
             entry
             for entry in self.catalog
@@ -300,24 +333,14 @@ class Host:
 
         Raises ``InvalidRequest`` for an unknown kind.
         """
-        version, specs = self._specs.get(kind, (-1, {}))
-        if version != self.catalog.version:
-            specs = {}
-            self._specs[kind] = (self.catalog.version, specs)
-        names = self.face_names(kind)
-        found: list[dict[str, Any]] = []
-        for entry in self.functions(caller, tags):
-            spec = specs.get(entry.name)
-            if spec is None:
-                spec = specs[entry.name] = to_spec(entry.signature, kind, name=names.to_face(entry.name))
-            found.append(spec)
-        return found
+        return self._tools.specs(kind, self.functions(caller, tags))
 
-    def resolve(self, name: str, kind: str) -> str:
-        """The function that a face of ``kind`` shows as ``name``; ``name`` itself where there is none."""
-        if self.catalog.get(name) is not None:
-            return name
-        return self.face_names(kind).from_face(name) or name
+    def resolve(self, name: str, kind: str | None = None, *, caller: Caller | None = None) -> str:
+        """The function that a face of ``kind`` shows to ``caller`` as ``name``; else ``name`` itself.
+
+        Without ``kind`` the faces of every kind are asked. A function of exactly that name goes first.
+        """
+        return self._tools.resolve(name, kind, lambda entry: self._may_view(caller or LOCAL, entry))
 
     @property
     def policy(self) -> Policy:
@@ -326,23 +349,32 @@ class Host:
 
     def problems(self) -> list[Diagnostic]:
         """Everything that is wrong now: files, name conflicts, plugins, the folder, the databus."""
+        found = self.own_problems()
+        if self._following is not None:
+            found += self._following.unusable()
+        for record in sorted(self.catalog.records.values(), key=lambda record: record.source):
+            found += record.diagnostics
+        return found + [conflict.diagnostic() for conflict in self.catalog.conflicts()]
+
+    def own_problems(self) -> list[Diagnostic]:
+        """What is wrong with the host as a whole: policy, folder, databus, plugins."""
         found = list(self._problems)
         if self._following is not None:
             found += self._following.problems()
-        for record in sorted(self.catalog.records.values(), key=lambda record: record.source):
-            found += record.diagnostics
-        found += [conflict.diagnostic() for conflict in self.catalog.conflicts()]
-        found += [
+        return found + [
             Diagnostic(problem.distribution, 0, 0, Severity.WARNING, "plugin", str(problem), problem.hint)
             for problem in self.registry.problems
         ]
-        return found
 
-    def metrics(self) -> bytes:
-        """Prometheus text. Takes a while with thousands of functions: call it on a thread."""
+    def metrics(self, caller: Caller | None = None) -> bytes:
+        """Prometheus text, with a row for each function that ``caller`` may view and one for the others.
+
+        Takes a while with thousands of functions: call it on a thread.
+        """
         from enginehost.metrics import render
 
-        return render(self._invoker, self.catalog)
+        caller, policy = caller or LOCAL, self.policy
+        return render(self._invoker, self.catalog, lambda signature: policy.may_view(caller, signature))
 
     async def add_engine(self, record: EngineRecord, engine: IFunctionEngine) -> None:
         """Serve an engine that has no file (a program's own). Raises what its ``open`` raises."""
@@ -379,6 +411,9 @@ class Host:
 
     # Inside
 
+    def _may_view(self, caller: Caller, entry: Entry | None) -> bool:
+        return entry is not None and self.policy.may_view(caller, entry.signature)
+
     def _encode(self, result: Any, runtime: Runtime) -> bytes:
         data = encode(result, allow_nan=self.settings.allow_nan)
         if len(data) > runtime.max_result_bytes:
@@ -387,22 +422,24 @@ class Host:
 
     def face_names(self, kind: str) -> FaceNames:
         """The names of all functions on faces of ``kind``; :meth:`resolve` is the way back."""
-        version, names = self._names.get(kind, (-1, None))
-        if names is None or version != self.catalog.version:
-            names = FaceNames((entry.name for entry in self.catalog), kind)
-            self._names[kind] = (self.catalog.version, names)
-        return names
+        return self._tools.face_names(kind)
 
     def _sinks(self) -> list[Sink]:
         sinks: list[Sink] = []
         if self._log_stream is not None:
             wanted = self.settings.log.format
             console = wanted == "console" or (wanted == "auto" and self._log_stream.isatty())
-            sinks.append(console_log(self._log_stream) if console else json_log(self._log_stream))
+            sinks.append(
+                console_log(self._log_stream, self.redactor)
+                if console
+                else json_log(self._log_stream, self.redactor)
+            )
         if self.settings.audit.path is not None:
-            self._audit = AuditFile(self.settings.audit.path, values=self.settings.audit.values)
+            self._audit = AuditFile(
+                self.settings.audit.path, values=self.settings.audit.values, redact=self.redactor
+            )
             sinks.append(self._audit)
-        return sinks + [each(observe) for observe in self._contributions.observers]
+        return sinks + [each(observe, self.redactor) for observe in self._contributions.observers]
 
     def _add_spec_kinds(self) -> None:
         for kind, mapper in self._contributions.signature_mappers.items():
@@ -431,9 +468,14 @@ class Host:
                 with suppress(RuntimeError):  # the loop has closed meanwhile
                     loop.call_soon_threadsafe(self._engines.functions_changed, path)
 
+        def failed(record: EngineRecord, reason: str) -> None:
+            if self._engines is not None:
+                with suppress(RuntimeError):  # the loop has closed meanwhile
+                    loop.call_soon_threadsafe(self._engines.engine_failed, record, reason)
+
         self._engines = Engines(
             self.catalog,
-            folder_loader(self.registry, secrets, self.settings, self.folder, changed),
+            folder_loader(self.registry, secrets, self.settings, self.folder, changed, failed),
             self.folder,
             open_timeout=self.settings.open_timeout,
             drain_seconds=self.settings.drain_seconds,
@@ -473,13 +515,15 @@ class Host:
             return
         from enginehost.databus import Databus
 
-        bus = Databus(self, config)
+        bus = Databus(self, config, self._contributions.transports)
         try:
             await bus.start()
         except EngineHostError as error:
-            if self._databus != "auto" or self.settings.databus.enabled is True:
+            # What was asked for by name and does not exist is a mistake; no bus at all may be as well.
+            asked = self._databus != "auto" or self.settings.databus.enabled is True
+            if asked or isinstance(error, ConfigError):
                 raise
-            _log.warning("databus unavailable: %s", error.message)
+            _log.warning("databus unavailable: %s", error.message, extra=IN_PROBLEMS)
             hint = "run with --no-bus, or see `enginehost doctor`"
             problem = ConfigError(f"databus unavailable: {error.message}", hint=hint)
             self._note("databus", problem)
@@ -487,18 +531,12 @@ class Host:
             self.bus = bus
 
     def _bus_config(self) -> DatabusConfig | None:
-        from enginehost.databus.config import DatabusConfig
+        from enginehost.databus.config import DatabusConfig, config_of
 
-        settings = self.settings.databus
-        if self._databus is None or settings.enabled is False:
+        if self._databus is None or self.settings.databus.enabled is False:
             return None
         if not isinstance(self._databus, DatabusConfig):
-            return DatabusConfig(
-                domain=settings.domain,
-                interface=settings.interface,
-                service=settings.service,
-                state_dir=self.settings.state_dir,
-            )
+            return config_of(self.settings)
         if self._databus.state_dir is None:
             return replace(self._databus, state_dir=self.settings.state_dir)
         return self._databus

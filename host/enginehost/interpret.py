@@ -9,17 +9,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import KeysView, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from enginehost.decode import decode
 from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.file_findings import FileFindings
 from enginehost.json_values import JsonText, read_json
+from enginehost.keys import COMMON_KEYS, PUBLIC_KEYS
 from enginehost.properties import Entry, scan
-from enginehost.substitute import Sources, Substitution, is_one_placeholder, may_change, referenced_keys
+from enginehost.substitute import (
+    MAX_LENGTH,
+    Code,
+    Sources,
+    Substitution,
+    is_one_placeholder,
+    may_change,
+    referenced_keys,
+)
 
 __all__ = ["Declaration", "Sources", "interpret"]
 
+MAX_IDENTITY = 256
+"""Longest id, class and name of an engine, in characters."""
+
+MAX_LINES = 50_000
+"""Lines of a file; what has more is data."""
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -33,38 +51,54 @@ class Declaration:
 
     __slots__ = (
         "_entries",
+        "_findings",
         "_sources",
         "_stored",
         "_substitution",
         "alias",
-        "diagnostics",
         "engine_id",
         "path",
     )
 
     def __init__(
-        self, path: Path, entries: dict[str, Entry], sources: Sources, found: list[Diagnostic]
+        self, path: Path, entries: dict[str, Entry], sources: Sources, findings: FileFindings
     ) -> None:
         self.path = path
-        self.diagnostics = found
+        self._findings = findings
         self._entries = entries
         self._sources = sources
         self._stored: frozenset[str] = frozenset()
         self._substitution: Substitution | None = None
         name = path.name.removesuffix(".smss") or path.name
         file_alias, _, file_id = name.rpartition("__")
-        self.engine_id = self.words("ENGINE") or file_id or name
-        self.alias = self.words("ENGINE_ALIAS") or file_alias or name
+        self.engine_id = self._identity("ENGINE") or file_id or name
+        self.alias = self._identity("ENGINE_ALIAS") or file_alias or name
+
+    def _identity(self, key: str) -> str:
+        text = self.words(key)
+        if len(text) > MAX_IDENTITY:
+            self.error(key, "bad-name", f"{key} is longer than {MAX_IDENTITY} characters")
+        return text[:MAX_IDENTITY]
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        """What was found so far; at most a few hundred entries."""
+        return self._findings.listed
+
+    @property
+    def has_enough_findings(self) -> bool:
+        """Whether further warnings are dropped, so that nobody need think of a hint for them."""
+        return self._findings.are_enough
 
     @property
     def display_name(self) -> str:
         """The name for people."""
-        return self.words("ENGINE_ALIAS", "ENGINE_DISPLAY_NAME", "NAME") or self.alias
+        return self.words("ENGINE_ALIAS", "ENGINE_DISPLAY_NAME", "NAME")[:MAX_IDENTITY] or self.alias
 
     @property
     def engine_class(self) -> str:
         """What ``ENGINE_CLASS`` (SEMOSS: ``ENGINE_TYPE``) names; empty when absent or blank."""
-        return self.words("ENGINE_CLASS", "ENGINE_TYPE")
+        return self.words("ENGINE_CLASS", "ENGINE_TYPE")[:MAX_IDENTITY]
 
     @property
     def unique_name(self) -> str:
@@ -74,7 +108,7 @@ class Declaration:
     @property
     def has_errors(self) -> bool:
         """Whether something was found for which the engine must not open."""
-        return any(found.severity is Severity.ERROR for found in self.diagnostics)
+        return self._findings.has_errors
 
     def keys(self) -> KeysView[str]:
         """The keys of the file and its overlay, in file order."""
@@ -91,9 +125,14 @@ class Declaration:
         return self._filler().text(key, entry.value)
 
     def words(self, *keys: str) -> str:
-        """The first value of these keys that is not blank, without blanks around it; else ``""``."""
+        """The first value of these keys that is not blank, without blanks around it; else ``""``.
+
+        A secret in a key that callers read counts as blank.
+        """
         for key in keys:
             if key in self._entries and (words := (self.text(key) or "").strip()):
+                if key in PUBLIC_KEYS and self.takes_secret(key):
+                    continue
                 return words
         return ""
 
@@ -106,6 +145,9 @@ class Declaration:
         entry = self._entries.get(key)
         if entry is None or not entry.value.strip():
             return None
+        if len(entry.value) > MAX_LENGTH:
+            self.error(key, "value-too-long", f"{key} is longer than {MAX_LENGTH} characters")
+            return None
         if is_one_placeholder(entry.value):
             text = self._filler().text(key, entry.value)
             if not text.strip() or (text == entry.value and self.has_errors):
@@ -113,6 +155,13 @@ class Declaration:
             return read_json(JsonText(key, text, text), self._json_finding)
         value = read_json(JsonText(key, entry.value, entry.raw), self._json_finding)
         return self._filled(key, value) if may_change(entry.value) else value
+
+    def code(self, key: str) -> Code:
+        """The value of a key that holds Python; empty when it is absent."""
+        entry = self._entries.get(key)
+        if entry is None or not may_change(entry.value):
+            return Code(entry.value if entry else "")
+        return self._filler().code(key, entry.value)
 
     def properties(self) -> dict[str, str]:
         """All keys with their filled-in texts."""
@@ -137,6 +186,14 @@ class Declaration:
             return True
         self.text(key)
         return self._substitution is not None and key in self._substitution.confidential
+
+    def takes_secret(self, key: str) -> bool:
+        """Whether the value holds a secret: ``${secret:…}``, or a variable or key with a telling name."""
+        entry = self._entries.get(key)
+        if entry is None or "${" not in entry.value:
+            return False
+        self.text(key)
+        return key in self._filler().secret
 
     def overlay(self, stored: Mapping[str, Any]) -> None:
         """Put a secret store's values over the file's, before anything else is read.
@@ -173,12 +230,7 @@ class Declaration:
         return words
 
     def _report(self, key: str, severity: Severity, code: str, message: str, hint: str) -> None:
-        self._add(self.location(key), severity, code, message, hint)
-
-    def _add(self, place: tuple[int, int], severity: Severity, code: str, message: str, hint: str) -> None:
-        found = Diagnostic(str(self.path), *place, severity, code, message, hint)
-        if found not in self.diagnostics:
-            self.diagnostics.append(found)
+        self._findings.add(self.location(key), severity, code, message, hint)
 
     def _json_finding(
         self,
@@ -195,7 +247,7 @@ class Declaration:
             place = self.location(text.key)
         else:
             place = entry.locate_raw(offset) if in_raw else entry.locate(offset)
-        self._add(place, severity, code, f"{text.key}: {message}", hint)
+        self._findings.add(place, severity, code, f"{text.key}: {message}", hint)
 
     def _filled(self, key: str, value: Any) -> Any:
         if isinstance(value, str):
@@ -215,6 +267,8 @@ class Declaration:
                 unique_name=lambda: self.unique_name,
                 report=self._report,
             )
+            self._substitution.confidential.update(self._stored)
+            self._substitution.secret.update(self._stored.difference(COMMON_KEYS))
         return self._substitution
 
     def _template(self, key: str) -> str | None:
@@ -226,38 +280,46 @@ def interpret(data: bytes, path: Path, sources: Sources | None = None) -> Declar
     """Read the bytes of the smss file at ``path``. Never raises: see :attr:`Declaration.diagnostics`."""
     where = str(path)
     text, found = decode(data, where)
-    scanned, malformed = scan(text)
+    findings = FileFindings(where, found)
+    scanned, malformed = scan(_first_lines(text, findings))
     for line, column, key in malformed:
         message = rf"{key}: \u must be followed by four hexadecimal digits"
         hint = r"a backslash is an escape here: write / or \\ instead, as in C:/users or C:\\users"
-        found.append(Diagnostic(where, line, column, Severity.ERROR, "malformed-escape", message, hint))
-    return Declaration(path, _by_key(scanned, where, found), sources or Sources(), found)
+        findings.add((line, column), Severity.ERROR, "malformed-escape", message, hint)
+    return Declaration(path, _by_key(scanned, findings), sources or Sources(), findings)
 
 
-def _by_key(scanned: list[Entry], where: str, found: list[Diagnostic]) -> dict[str, Entry]:
+def _first_lines(text: str, findings: FileFindings) -> str:
+    if text.count("\n") + text.count("\r") <= MAX_LINES:
+        return text
+    end = next(islice(_LINE_END.finditer(text), MAX_LINES, None), None)
+    if end is None:
+        return text
+    message = f"the file has more than {MAX_LINES} lines; the others are not read"
+    findings.add((MAX_LINES + 1, 1), Severity.ERROR, "too-many-lines", message, "is it data?")
+    return text[: end.start()]
+
+
+def _by_key(scanned: list[Entry], findings: FileFindings) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for written in scanned:
         key, entry = written.key.upper(), written
         if not (key.isascii() and entry.value.isascii()):
-            key, entry = _without_lone_surrogates(key, entry, where, found)
+            key, entry = _without_lone_surrogates(key, entry, findings)
         if key in entries:
             first = entries[key].line
             message = f"{key} stands in line {first} and again in line {entry.line}; the last one counts"
             place = (entry.line, entry.column)
-            hint = "delete one of the two"
-            found.append(Diagnostic(where, *place, Severity.WARNING, "duplicate-key", message, hint))
+            findings.add(place, Severity.WARNING, "duplicate-key", message, "delete one of the two")
         entries[key] = entry
     return entries
 
 
-def _without_lone_surrogates(
-    key: str, entry: Entry, where: str, found: list[Diagnostic]
-) -> tuple[str, Entry]:
+def _without_lone_surrogates(key: str, entry: Entry, findings: FileFindings) -> tuple[str, Entry]:
     if not _LONE_SURROGATE.search(key + entry.value):
         return key, entry
     key, value = (_LONE_SURROGATE.sub("\ufffd", text) for text in (key, entry.value))
     message = f"{key} holds half of a character (a lone surrogate); it becomes U+FFFD"
     hint = r"write both halves, as in \ud83d\ude00, or the character itself"
-    place = (entry.line, entry.column)
-    found.append(Diagnostic(where, *place, Severity.WARNING, "lone-surrogate", message, hint))
+    findings.add((entry.line, entry.column), Severity.WARNING, "lone-surrogate", message, hint)
     return key, entry._replace(value=value)

@@ -29,14 +29,18 @@ from enginehost.errors import (
     InvalidArguments,
     Overloaded,
     TooLarge,
+    Unauthorized,
     UnknownFunction,
 )
+from enginehost.limits import number_of_calls
 from enginehost.policy import CALL, VIEW, Policy
 from enginehost.record import Recorder, Stats
 from enginehost.runtime import Runtime
+from enginehost.safe_text import Redact, class_name, explain, make_safe
 from enginehost.threads import Threads
 from enginehost.tracing import Tracing
 from enginehost.validation import check_result
+from enginehost.values import encode as encode_json
 
 CLOSE_SECONDS = 5.0
 """How long a stream that is left may take to clean up."""
@@ -47,10 +51,23 @@ _MOST_NAME = 200
 _LOOK_EVERY = 256
 """Items between two looks at the loop, while a stream that never waits is collected."""
 
+_TURN = 16
+"""Items that a stream gives before others have their turn: each is work for its consumer."""
+
 _log = logging.getLogger("enginehost.invoke")
 
 Encode = Callable[[Any, Runtime], Any]
 """Shapes a result for a face; may raise."""
+
+
+def as_told(error: EngineHostError, caller: Caller) -> EngineHostError:
+    """``error`` as ``caller`` gets it: who could show a proof and showed none is asked for one.
+
+    That holds for every function such a caller may not see, so it does not tell which ones there are.
+    """
+    if caller.may_prove and not caller.authenticated and isinstance(error, UnknownFunction | Forbidden):
+        return Unauthorized("anonymous callers may not call that; send Authorization: Bearer TOKEN")
+    return error
 
 
 def _no_object(name: str, arguments: Any) -> InvalidArguments:
@@ -58,14 +75,17 @@ def _no_object(name: str, arguments: Any) -> InvalidArguments:
 
 
 def as_given(result: Any, runtime: Runtime) -> Any:
-    """The result as the function gave it."""
+    """The result as the function gave it; weighed only where its file sets ``MAX_RESULT_BYTES``."""
+    limit = runtime.own_max_result_bytes
+    if limit is not None and (size := len(encode_json(result, allow_nan=True))) > limit:
+        raise TooLarge(f"the result of {runtime.name}", limit=limit, size=size)
     return result
 
 
 class Invoker:
     """Runs calls. Lives on one event loop.
 
-    ``explain`` makes the text that callers read of an exception (secrets and paths taken out).
+    ``redact`` takes known secrets out of what callers read of errors.
     """
 
     def __init__(
@@ -78,7 +98,7 @@ class Invoker:
         max_result_bytes: int,
         max_in_flight: int,
         keep_values: bool,
-        explain: Callable[[BaseException], str],
+        redact: Redact,
     ) -> None:
         self.catalog = catalog
         self.policy = policy
@@ -95,7 +115,7 @@ class Invoker:
         self._max_result_bytes = max_result_bytes
         self._max_in_flight = max_in_flight
         self._keep_values = keep_values
-        self._explain = explain
+        self._redact = redact
         self._waits: set[Wait] = set()
         self._stopped = False
 
@@ -131,7 +151,8 @@ class Invoker:
             ):
                 continue
             if caller is LOCAL or self.policy.may_view(caller, declared):
-                text = f"{name} cannot be called: its engine is {record.state}"
+                reason = f": {record.reason}" if record.reason else ""
+                text = f"{name} cannot be called, its engine is {record.state}{reason}"
                 raise EngineUnavailable(text, state=str(record.state), reason=record.reason)
 
     async def call(
@@ -160,7 +181,7 @@ class Invoker:
         if calls is not None:
             calls.append(call)
         token = CURRENT.set(call)
-        outcome, failure, result = "ok", None, None
+        outcome, failure, result, checked = "ok", None, None, None
         self.in_flight += 1
         try:
             runtime = self._admit(name, call.caller, token.old_value)
@@ -202,7 +223,7 @@ class Invoker:
                 check_result(name, runtime.result_validator, result)
             return encode(result, runtime)
         except BaseException as error:
-            failure = self._failure(name, error)
+            failure = self._failure(call, error, ran=checked is not None)
             outcome = failure.code if isinstance(failure, EngineHostError) else "cancelled"
             if failure is error:
                 raise
@@ -213,6 +234,24 @@ class Invoker:
             self._ended(call, runtime, outcome, monotonic() - started, failure, arguments, result)
             if span is not None:
                 self.tracing.end(span, outcome, failure)
+
+    def refuse(
+        self,
+        name: str,
+        error: EngineHostError,
+        *,
+        caller: Caller,
+        trace: int = 0,
+        parent: int = 0,
+        peer: str = "",
+    ) -> Call:
+        """Record a call that a face refuses with ``error`` before it is made; its id is for the caller.
+
+        ``peer`` is the address of a client that did not get as far as being known.
+        """
+        call = self._new_call(name, caller, trace, parent)
+        self._ended(call, None, error.code, 0.0, error, None, None, peer)
+        return call
 
     def _new_call(self, name: str, caller: Caller | None, trace: int, parent: int) -> Call:
         current = CURRENT.get()
@@ -228,7 +267,7 @@ class Invoker:
         if not self.accepting and (self._stopped or not isinstance(above, Call)):
             raise EngineUnavailable("the host is stopping", state="closing")
         if self.in_flight > self._max_in_flight:
-            raise Overloaded(f"the host runs {self._max_in_flight} calls at once")
+            raise Overloaded(f"the host runs {number_of_calls(self._max_in_flight)} at once")
         entry = self.catalog.get(name)
         rights = self.policy.rights(caller, entry.function.signature) if entry is not None else 0
         if entry is None or not rights & VIEW:
@@ -239,6 +278,7 @@ class Invoker:
 
     def _prepare(self, entry: Entry) -> Runtime:
         stats = self.stats.setdefault(entry.name, Stats())
+        stats.signature = entry.signature
         entry.runtime = Runtime(entry, stats, self._default_timeout, self._max_result_bytes)
         return entry.runtime
 
@@ -321,7 +361,7 @@ class Invoker:
         span = self.tracing.start(call, current=False) if self.tracing.on else None
         if calls is not None:
             calls.append(call)
-        outcome, failure, count = "ok", None, 0
+        outcome, failure, count, checked = "ok", None, 0, None
         gate = iterator = None
         self.in_flight += 1
         try:
@@ -361,11 +401,13 @@ class Invoker:
                 if runtime.result_validator is not None:
                     check_result(name, runtime.result_validator, item)
                 yield encode(item, runtime)
+                if count % _TURN == 0:  # neither a quick function nor a quick consumer makes this wait
+                    await asyncio.sleep(0)
         except GeneratorExit:
             outcome = "cancelled"
             raise
         except BaseException as error:
-            failure = self._failure(name, error)
+            failure = self._failure(call, error, ran=checked is not None)
             outcome = failure.code if isinstance(failure, EngineHostError) else "cancelled"
             if failure is error:
                 raise
@@ -413,10 +455,16 @@ class Invoker:
         finally:
             CURRENT.reset(token)
 
-    def _failure(self, name: str, error: BaseException) -> BaseException:
-        """What the caller gets for ``error``: itself where it says all, else an error of the tree."""
+    def _failure(self, call: Call, error: BaseException, *, ran: bool) -> BaseException:
+        """What the caller gets for ``error``: itself where it says all, else an error of the tree.
+
+        Every error leaves through here, so that none holds a secret, a traceback or a local path. ``ran``:
+        the function was reached, and may have made the error.
+        """
+        name = call.function
         if isinstance(error, EngineHostError):
-            return error
+            make_safe(error, self._redact, own=not ran)
+            return as_told(error, call.caller)
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             if task is not None and task.cancelling() == 0:
@@ -425,8 +473,8 @@ class Invoker:
         if isinstance(error, KeyboardInterrupt | GeneratorExit):
             return error
         # Everything else, SystemExit too: a function must not end the host.
-        kind = type(error).__name__
-        return ExecutionFailed(f"{name} failed: {self._explain(error)}", detail={"type": kind})
+        text, kind = explain(error, self._redact), class_name(error, self._redact)
+        return ExecutionFailed(f"{name} failed: {text}", detail={"type": kind})
 
     def _ended(
         self,
@@ -437,6 +485,7 @@ class Invoker:
         failure: BaseException | None,
         arguments: Any,
         result: Any,
+        peer: str = "",
     ) -> None:
         engine_id = ""
         if runtime is None:
@@ -466,6 +515,7 @@ class Invoker:
                 seconds,
                 failure,
                 *values,
+                peer,
             )
         )
 

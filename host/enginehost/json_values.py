@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, NamedTuple, Protocol
 
@@ -10,6 +11,9 @@ import orjson
 from enginehost import lenient_json
 from enginehost.diagnostics import Severity
 from enginehost.lenient_json import MAX_DEPTH, LenientJsonError
+
+MAX_LENIENT = 300_000
+"""Characters of a text that is read with good will; a longer one, which no hand wrote, must be JSON."""
 
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
@@ -66,6 +70,8 @@ def _read_lenient(text: JsonText, first: ValueError, report: Finding) -> Any:
     offset = getattr(first, "pos", 0)
     fault: LenientJsonError | None = None
     for candidate in dict.fromkeys((text.value, text.raw)):
+        if len(candidate) > MAX_LENIENT:
+            break
         try:
             value = lenient_json.loads(candidate)
         except LenientJsonError as error:
@@ -84,7 +90,7 @@ def _sound(text: str) -> Any:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise ValueError(f"lists and objects nest deeper than {MAX_DEPTH}")
     # orjson makes floats of integers beyond 64 bits
-    return lenient_json.loads(text) if _LONG_NUMBER.search(text) else value
+    return json.loads(text) if _LONG_NUMBER.search(text) else value
 
 
 def _depth(value: Any) -> int:

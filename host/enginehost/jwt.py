@@ -43,11 +43,6 @@ def refused(reason: str, message: str) -> Unauthorized:
     return Unauthorized(message, detail={"reason": reason})
 
 
-def looks_like_jwt(token: str) -> bool:
-    """Whether ``token`` has the three parts of a signed JWT."""
-    return token.count(".") == 2
-
-
 def read_unverified(token: str) -> Unverified:
     """Header and claims of ``token``. Raises :class:`~enginehost.errors.Unauthorized` if it is no JWT."""
     parts = token.split(".")

@@ -29,8 +29,8 @@ COMMON_KEYS: Mapping[str, str] = {
     "QUEUE_LIMIT": "Calls that may wait for one of those.",
     "RATE_LIMIT": "Calls per time: 100/s, 20/minute, 5/h.",
     "MAX_RESULT_BYTES": "Largest result, in bytes of JSON.",
-    "APPROVAL": "When a person must agree before an agent's call runs: never, always, destructive "
-    "(SEMOSS: auto, ask, yesno, disabled).",
+    "APPROVAL": "When a person should agree before an agent's call runs: never, always, destructive "
+    "(SEMOSS: auto, ask, yesno, disabled). A statement for clients: the host shows it and asks nobody.",
 }
 """Keys of every engine with their meaning."""
 
@@ -38,7 +38,7 @@ _SEMOSS_WORDS = """
 FUNCTION_TYPE GUARDRAIL_TYPE PIPELINE MCP_ENABLED KEEP_INPUT_OUTPUT KEEP_CONVERSATION_HISTORY INSIGHT
 PROJECT PROJECT_ALIAS PROJECT_TYPE PROJECT_ENUM_TYPE OWL RDBMS_TYPE DRIVER CONNECTION_URL USERNAME PASSWORD
 PYTHON_FILE_NAME INIT_FUNCTION_ENGINE INIT_MODEL_ENGINE IDLE_TIMEOUT FORCE_PORT TCP_WORKER_CP LOGGER_LEVEL
-VIRTUAL_ENV_ENGINE VAR_NAME T_ENGINE MIN MAX CAN_PROCESS_FUNCTION_NAME
+VAR_NAME T_ENGINE MIN MAX CAN_PROCESS_FUNCTION_NAME
 HTTP_METHOD URL HEADERS CONTENT_TYPE ENDPOINT API_KEY MODEL MODEL_TYPE
 ACCESS_KEY SECRET_KEY REGION BUCKETNAME S3BUCKETENGINEID STORAGE_PATH PAGE_LENGTH OBJECT_PATH
 PROJECT_ID PROCESSOR_ID GOOGLE_BUCKET_ENGINEID SERVICE_ACCOUNT_CREDENTIALS SPEECH_KEY SPEECH_REGION
@@ -55,8 +55,42 @@ MODEL_NAME LABEL_DECISION_MAP NER_LABELS DEFAULT_THRESHOLD DEFAULT_DECISION DEFA
 TRUST_REMOTE_CODE USE_CUDA DEVICE VECTOR_ENGINE_ID MODEL_ENGINE_ID POLICY_DESCRIPTION BLOCKED_MESSAGE
 """
 
+PUBLIC_KEYS: tuple[str, ...] = (
+    *("ENGINE", "ENGINE_ALIAS", "ENGINE_DISPLAY_NAME", "NAME"),
+    *("FUNCTION_NAME", "FUNCTION_DESCRIPTION", "FUNCTION_PARAMETERS", "FUNCTION_REQUIRED_PARAMETERS"),
+    *("FUNCTION_RESULT", "FUNCTION_ANNOTATIONS", "FUNCTION_TAGS"),
+)
+"""Keys whose values every caller reads."""
+
 SEMOSS_KEYS: frozenset[str] = frozenset(_SEMOSS_WORDS.split())
 """Keys that SEMOSS's engines read or write: accepted without complaint, with or without an effect."""
 
 SEMOSS_PREFIXES: tuple[str, ...] = ("MAIL.",)
 """Beginnings of keys that SEMOSS passes through to a library."""
+
+_NO_OAUTH = "the host fetches no token; AUTH = bearer sends a fixed one"
+_NO_PYTHON_OF_ITS_OWN = "the script sees what is installed where the host runs"
+
+NO_EFFECT: Mapping[str, str] = {
+    "VIRTUAL_ENV_ENGINE": _NO_PYTHON_OF_ITS_OWN,
+    "PYTHON_VENV": _NO_PYTHON_OF_ITS_OWN,
+    "PYTHON_REQUIREMENTS": _NO_PYTHON_OF_ITS_OWN,
+    "PYTHON_MEMORY_MB": "the script's memory is not limited",
+    "RETRIES": "a failed call is not repeated",
+    "CACHE_SECONDS": "every call is made, no answer is kept",
+    "PAGINATION": "a call gives what one request gives",
+    "RESPONSE_SCHEMA": "FUNCTION_RESULT is what results are checked against",
+    "AUTH_TOKEN_URL": _NO_OAUTH,
+    "AUTH_CLIENT_ID": _NO_OAUTH,
+    "AUTH_CLIENT_SECRET": _NO_OAUTH,
+    "AUTH_CLIENT_METHOD": _NO_OAUTH,
+    "AUTH_SCOPE": _NO_OAUTH,
+    "DATABUS_SERVICE": "the setting databus.service names it, for all functions of the host",
+}
+"""Keys that promise what the host does not do, unless an engine's model has them: what happens instead."""
+
+NO_EFFECT_PREFIXES: Mapping[str, str] = {
+    "AGENT_": "this kind of engine runs no agent",
+    "MODEL_": "this kind of engine runs no model",
+}
+"""Beginnings of such keys."""

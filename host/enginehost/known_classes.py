@@ -1,4 +1,4 @@
-"""What is known about engine classes that nobody here provides: SEMOSS's, and those of plugins.
+"""What is known about SEMOSS's engine classes that nobody here provides.
 
 SEMOSS names a Java class in ``ENGINE_TYPE``; its package says which catalog type the file belongs to
 (the packages are those below ``prerna.engine.impl``).
@@ -22,18 +22,19 @@ CATALOG_TYPES: Mapping[str, str] = {
 }
 """Prefix of a Java class name → SEMOSS catalog type; the first that fits counts."""
 
-PLUGIN_OF: Mapping[str, str] = {
-    "bedrock": "enginehost-bedrock",
-    "openai": "enginehost-openai",
-}
-"""Alias in lower case → the distribution that provides it when installed."""
+
+def other_catalog_type(class_name: str) -> str | None:
+    """The catalog type of a SEMOSS class that is no function engine; ``None`` for every other name."""
+    if class_name.startswith(_FUNCTIONS):
+        return None
+    found = (kind for prefix, kind in CATALOG_TYPES.items() if class_name.startswith(prefix))
+    return next(found, None)
 
 
 def semoss_reason(class_name: str) -> str | None:
     """Why a SEMOSS class is not supported; ``None`` when the name is not one of SEMOSS's."""
     if class_name.startswith(_FUNCTIONS):
         return f"unsupported: SEMOSS function engine {class_name.rpartition('.')[2]}"
-    for prefix, catalog_type in CATALOG_TYPES.items():
-        if class_name.startswith(prefix):
-            return f"unsupported: SEMOSS {catalog_type} engine"
+    if catalog_type := other_catalog_type(class_name):
+        return f"unsupported: SEMOSS {catalog_type} engine"
     return "unsupported: SEMOSS class" if class_name.startswith(SEMOSS_PREFIX) else None

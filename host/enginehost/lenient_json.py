@@ -13,13 +13,14 @@ from typing import Any
 MAX_DEPTH = 64
 """How deep lists and objects may nest."""
 
-_SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n\r]*+|#[^\n\r]*+|/\*.*?\*/)*+", re.DOTALL)
+# possessive for single characters only: before Python 3.11.5, a possessive group forgets what failed in it
+_SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\n\r]*+|#[^\n\r]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*")
 _STRING = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'""", re.DOTALL)
 _WORD = re.compile(r"""[^\s,:;=\[\]{}"'#/\\]++""")
 _COLON = re.compile(r"=>|[:=]")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
 _HEXADECIMAL = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]{1,1000})")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]{1,1000}\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:Infinity|NaN)")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
 _LINE_ENDS = ("\n", "\r", "\r\n", "\u2028", "\u2029")

@@ -11,16 +11,21 @@ import gc
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from enginehost.catalog import Catalog, EngineRecord
-from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
 from enginehost.engine import AbstractFunctionEngine, EngineState, IFunctionEngine
 from enginehost.folder import SUFFIX, Fingerprint, fingerprint
 from enginehost.loader import Loaded, Loader, functions_of, watched_by
 from enginehost.patience import Impatient, within
+from enginehost.retries import Retries
+
+CLOSE_SECONDS = 5.0
+"""What an engine may take to close at least: to drain for no time is about calls, not about cleaning up."""
 
 _CHUNK = 256
 """Files read between two looks of the event loop."""
@@ -45,6 +50,8 @@ class Slot:
     """Whether the file as it is now gives no engine."""
     changed: bool = False
     """Whether an engine said that its functions changed before it served."""
+    before: tuple[EngineState, str] = (EngineState.READY, "")
+    """Where the engine was when it said that it cannot serve."""
 
 
 class Engines:
@@ -65,6 +72,7 @@ class Engines:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="enginehost-loader")
         self._turn = asyncio.Lock()
         """One update at a time, so that an older look never overwrites a newer one."""
+        self._retries = Retries(self._try_again)
         self._changed_early: set[Path] = set()
         """Files whose engine spoke while it was being made."""
 
@@ -76,7 +84,7 @@ class Engines:
     def watched(self) -> dict[Path, list[Path]]:
         """Files that engines name (scripts), each with the smss files to load again when it changes."""
         found: dict[Path, list[Path]] = {}
-        for slot in self._slots.values():
+        for slot in tuple(self._slots.values()):  # the watcher asks on a thread of its own
             for path in slot.watched:
                 found.setdefault(path, []).append(slot.path)
         return found
@@ -119,6 +127,7 @@ class Engines:
 
     async def close(self) -> None:
         """Close every engine, each given at most the drain time for its running calls."""
+        self._retries.close()
         for task in tuple(self._opening):
             task.cancel()
         self._drop(tuple(self._slots))
@@ -141,11 +150,38 @@ class Engines:
 
     def _ask_again(self, slot: Slot, record: EngineRecord, engine: IFunctionEngine) -> None:
         try:
-            functions, slot.watched = functions_of(engine), watched_by(engine)
+            functions, slot.watched = functions_of(engine), _watched_now(engine, slot.watched)
         except Exception:  # noqa: BLE001 - the plugin boundary
             _log.exception("engine %s could not say which functions it has", record.engine_id)
         else:
+            if record.state is EngineState.FAILED:
+                self._serves_again(slot, record)
             self._catalog.put(record, functions)
+
+    def engine_failed(self, record: EngineRecord, reason: str) -> None:
+        """Withdraw what an engine offers that says that it cannot serve any more."""
+        slot = self._slots.get(record.path) if record.path is not None else None
+        if slot is None or slot.record is not record or record.engine is None:
+            return  # it does not serve (yet, or any more)
+        if record.state is not EngineState.FAILED:
+            slot.before = record.state, record.reason
+        with suppress(Exception):  # the plugin boundary; what was watched stays watched
+            slot.watched = _watched_now(record.engine, slot.watched)
+        entries = self._catalog.entries_of(record.engine_id)
+        if record.declared is None and entries:
+            record.declared = entries[0].signature
+        _log.warning("%s: %s", slot.path, reason, extra=IN_PROBLEMS)
+        record.move(EngineState.FAILED, reason)
+        hint = "mend the cause; a change of the file, or of one that it watches, tries again at once"
+        found = Diagnostic(str(slot.path), 0, 0, Severity.ERROR, _CANNOT_SERVE, reason, hint)
+        record.diagnostics = (*_without(_CANNOT_SERVE, record), found)
+        self._catalog.put(record, ())
+
+    def _serves_again(self, slot: Slot, record: EngineRecord) -> None:
+        record.move(EngineState.READY)
+        if slot.before[0] is EngineState.STALE:
+            record.move(*slot.before)
+        record.diagnostics = _without(_CANNOT_SERVE, record)
 
     async def _load(self, paths: Sequence[Path]) -> list[tuple[Path, Loaded | None]]:
         loop = asyncio.get_running_loop()
@@ -160,10 +196,14 @@ class Engines:
         # Everything made here stays: the collector would walk it again and again and find nothing.
         gc.disable()
         try:
-            return [(path, self._loader.load(path)) for path in paths]
+            return [(path, self._loader.load(path, reloading=self._was_there(path))) for path in paths]
         finally:
             if collecting:
                 gc.enable()
+
+    def _was_there(self, path: Path) -> bool:
+        slot = self._slots.get(path)
+        return slot is not None and slot.record is not None
 
     def _place(
         self, prints: Mapping[Path, Fingerprint], loaded: Iterable[tuple[Path, Loaded | None]]
@@ -178,13 +218,15 @@ class Engines:
             slot = self._slots.setdefault(path, Slot(path, prints[path]))
             slot.fingerprint = prints[path]
             slot.generation += 1
+            self._retries.stop(path)
             slot.unmade = new.engine is None
             slot.changed = path in self._changed_early
             if new.watched or new.engine is not None:
-                slot.watched = new.watched
+                slot.watched = _with_former(slot, new.watched)
             if new.engine is None:
                 self._failed(slot, new.record)
             elif _opens_at_once(new.engine):
+                slot.watched = new.watched
                 self._ready(slot, new)
                 ready.append((slot, new))
             else:
@@ -198,6 +240,7 @@ class Engines:
         self._catalog.update([(new.record, new.functions) for _, new in ready])
         for slot, new in ready:
             old, slot.record, slot.coming = slot.record, new.record, None
+            self._retries.forget(slot.path)
             if old is not None:
                 self._let_go(old)
             if slot.changed and new.engine is not None:
@@ -236,7 +279,7 @@ class Engines:
         """The id and the warning that fit the slot's place among those who declare its id."""
         declared = slot.declared_id
         paths = self._paths_of_id[declared]
-        record.diagnostics = _withoutduplicate_id(record)
+        record.diagnostics = _without(_DUPLICATE, record)
         engine_id = declared
         if len(paths) > 1 and (first := min(paths)) != slot.path:
             engine_id = f"{declared}~{self._place_of(slot.path)}"
@@ -260,13 +303,15 @@ class Engines:
         """The new version cannot serve: the old one stays as *stale*, or the failure is shown."""
         old = slot.record
         if old is None or old.reason != record.reason:
-            _log.warning("%s: %s", slot.path, record.reason)
-        if old is not None and old.engine is not None:
+            _log.warning("%s: %s", slot.path, record.reason, extra=IN_PROBLEMS)
+        if old is not None and old.engine is not None and old.state is not EngineState.FAILED:
             old.move(EngineState.STALE, record.reason)
             old.diagnostics = record.diagnostics
             self._catalog.put_record(old)
         else:
             self._show(slot, record)
+            if old is not None and old.engine is not None:
+                self._let_go(old)
 
     def _show(self, slot: Slot, record: EngineRecord) -> None:
         """Show a version that cannot serve, or not yet."""
@@ -287,13 +332,17 @@ class Engines:
             raise ValueError("an engine that failed to load cannot be opened")
         try:
             await within(engine.open(), self._open_timeout, f"open() of {new.record.kind}")
-            functions, watched = functions_of(engine), watched_by(engine)
+            functions, watched = functions_of(engine), _watched_now(engine, new.watched)
         except BaseException as error:
+            if isinstance(error, Exception) and self._is_current(slot, generation):
+                with suppress(Exception):  # the plugin boundary; what was watched stays watched
+                    slot.watched |= _watched_now(engine, slot.watched)
             await self._close_quietly(new.record)
             if not isinstance(error, Exception):
                 raise
             if self._is_current(slot, generation):
                 self._failed(slot, self._open_failure(slot, new.record, error))
+                self._retries.later(slot.path)
             return
         if self._is_current(slot, generation):
             new.functions, slot.watched, slot.changed = functions, watched, False
@@ -302,17 +351,26 @@ class Engines:
         else:
             await self._close_quietly(new.record)
 
+    def _try_again(self, path: Path) -> None:
+        slot = self._slots.get(path)
+        if slot is not None:
+            self._own(self.update({path: slot.fingerprint}))
+
     def _open_failure(self, slot: Slot, record: EngineRecord, error: Exception) -> EngineRecord:
         timed_out = isinstance(error, Impatient)
         text = f"the engine did not open within {self._open_timeout:g} s"
         found = Diagnostic(
             str(slot.path), 0, 0, Severity.ERROR, "open-failed",
             text if timed_out else self._loader.explain(error),
-            "mend the cause and save the file again",
+            "mend the cause; it is tried again from time to time, and at once when the file is saved",
         )  # fmt: skip
         diagnostics = (*record.diagnostics, found)
         return replace(
-            record, engine=None, state=EngineState.FAILED, reason=found.message, diagnostics=diagnostics
+            record,
+            engine=None,
+            state=EngineState.FAILED,
+            reason=self._loader.safe(found.message),
+            diagnostics=diagnostics,
         )
 
     def _is_current(self, slot: Slot, generation: int) -> bool:
@@ -328,6 +386,7 @@ class Engines:
                 self._catalog.remove(slot.record.engine_id)
                 self._let_go(slot.record)
                 slot.record = None
+            self._retries.forget(path)
             self._release_id(slot, slot.declared_id)
             del self._slots[path]
 
@@ -354,7 +413,9 @@ class Engines:
         if record.engine is None:
             return
         try:
-            await within(record.engine.close(), self._drain_seconds, f"close() of {record.kind}")
+            await within(
+                record.engine.close(), max(self._drain_seconds, CLOSE_SECONDS), f"close() of {record.kind}"
+            )
         except Exception:  # noqa: BLE001 - the plugin boundary: one engine's close must not stop the others
             _log.exception("engine %s did not close cleanly", record.engine_id)
 
@@ -366,6 +427,7 @@ class Engines:
 
 
 _DUPLICATE = "duplicate-engine-id"
+_CANNOT_SERVE = "cannot-serve"
 
 
 def duplicate_id(path: Path, declared: str, first: Path) -> Diagnostic:
@@ -375,8 +437,20 @@ def duplicate_id(path: Path, declared: str, first: Path) -> Diagnostic:
     return Diagnostic(str(path), 0, 0, Severity.WARNING, _DUPLICATE, message, hint)
 
 
-def _withoutduplicate_id(record: EngineRecord) -> tuple[Diagnostic, ...]:
-    return tuple(found for found in record.diagnostics if found.code != _DUPLICATE)
+def _without(code: str, record: EngineRecord) -> tuple[Diagnostic, ...]:
+    return tuple(found for found in record.diagnostics if found.code != code)
+
+
+def _watched_now(
+    engine: IFunctionEngine, seen: Mapping[Path, Fingerprint | None]
+) -> dict[Path, Fingerprint | None]:
+    """The files an engine depends on; former ones as they were seen, so that no change goes unnoticed."""
+    return {path: seen.get(path, now) for path, now in watched_by(engine).items()}
+
+
+def _with_former(slot: Slot, watched: dict[Path, Fingerprint | None]) -> dict[Path, Fingerprint | None]:
+    """The files of a version on its way, with those of the one before: any may be the one to be mended."""
+    return {path: fingerprint(path) for path in slot.watched if path not in watched} | watched
 
 
 def _opens_at_once(engine: IFunctionEngine) -> bool:

@@ -12,6 +12,11 @@ from contextlib import suppress
 from enginehost.errors import Overloaded
 
 
+def number_of_calls(number: int) -> str:
+    """``1 call``, ``2 calls``."""
+    return f"{number} call" if number == 1 else f"{number} calls"
+
+
 class TokenBucket:
     """``rate`` calls a second on average, ``burst`` at once."""
 
@@ -55,7 +60,7 @@ class Gate:
     async def enter(self, name: str) -> None:
         """Wait for a place. Raises :class:`Overloaded` when the queue is full."""
         if self._queue_limit is not None and len(self._waiters) >= self._queue_limit:
-            raise Overloaded(f"{name} runs {self._width} calls at once and its queue is full")
+            raise Overloaded(f"{name} runs {number_of_calls(self._width)} at once and its queue is full")
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from enginehost.record import BUCKETS, Stats
+from enginehost.signature import FunctionSignature
 
 if TYPE_CHECKING:
     from enginehost.catalog import Catalog
     from enginehost.invoke import Invoker
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 METRICS: dict[str, tuple[str, str]] = {
     "enginehost_calls_total": ("counter", "Calls that ended, by function and outcome (ok or an error code)."),
@@ -32,6 +31,10 @@ METRICS: dict[str, tuple[str, str]] = {
 """Every metric with its type and meaning; the docs are checked against it."""
 
 
+OTHERS = "(others)"
+"""The label of all functions together that the reader may not view; so totals are right for every reader."""
+
+
 def escaped(value: str) -> str:
     """A label's value in the exposition format."""
     value = value.encode("utf-8", "backslashreplace").decode()  # lone surrogates
@@ -43,16 +46,47 @@ def _head(name: str) -> str:
     return f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
 
 
-def render(invoker: Invoker, catalog: Catalog) -> bytes:
-    """All metrics as Prometheus text. Runs on a thread; pauses often so that the event loop goes on."""
+def render(
+    invoker: Invoker, catalog: Catalog, may_view: Callable[[FunctionSignature], bool] | None = None
+) -> bytes:
+    """All metrics as Prometheus text. Runs on a thread; pauses often so that the event loop goes on.
+
+    Functions for which ``may_view`` is false have no rows of their own: they are summed as :data:`OTHERS`.
+    """
     # Copies: the event loop adds to the originals meanwhile.
     stats = sorted(invoker.stats.copy().items())
+    if may_view is not None:
+        stats = _shown(stats, catalog, may_view)
     parts: list[str] = []
     for step, piece in enumerate(_pieces(stats, invoker, catalog)):
         parts.append(piece)
         if step % 200 == 199:
             time.sleep(0)
     return "".join(parts).encode() + _process()
+
+
+def _shown(
+    stats: Sequence[tuple[str, Stats]], catalog: Catalog, may_view: Callable[[FunctionSignature], bool]
+) -> list[tuple[str, Stats]]:
+    shown: list[tuple[str, Stats]] = []
+    others: Stats | None = None
+    for name, counted in stats:
+        entry = catalog.get(name)
+        signature = entry.signature if entry is not None else counted.signature
+        if name != OTHERS and may_view(signature or FunctionSignature(name)):
+            shown.append((name, counted))
+        else:
+            others = others or Stats()
+            _add(others, counted)
+    return shown if others is None else [*shown, (OTHERS, others)]
+
+
+def _add(total: Stats, counted: Stats) -> None:
+    for outcome, count in counted.outcomes.copy().items():
+        total.outcomes[outcome] = total.outcomes.get(outcome, 0) + count
+    total.buckets = [one + more for one, more in zip(total.buckets, counted.buckets, strict=True)]
+    total.total_seconds += counted.total_seconds
+    total.running += counted.running
 
 
 def _pieces(stats: Sequence[tuple[str, Stats]], invoker: Invoker, catalog: Catalog) -> Iterator[str]:

@@ -19,6 +19,10 @@ _NAMES_HINT = 'write a list of names: ["city"]'
 _SEMOSS_FIELDS = frozenset({"parameterName", "parameterType", "parameterDescription"})
 _OWN_FIELDS = _SEMOSS_FIELDS | {"name", "type", "description", "required"}
 _PLAIN_FIELDS = _OWN_FIELDS - {"required"}
+MOST_PARAMETERS = 10_000
+"""Parameters of one function; no caller could say what they mean."""
+
+_LONGEST_COMPARED = 100
 _SCHEMA_MARKS = ("properties", "$ref", "$defs", "$schema", "allOf", "anyOf", "oneOf", "additionalProperties")
 
 
@@ -41,6 +45,8 @@ def read_parameters(declaration: Declaration) -> Parameters:
     parameters = Parameters()
     declared = declaration.json(_PARAMETERS)
     if isinstance(declared, list):
+        if _refuse_too_many(declaration, len(declared), _PARAMETERS):
+            return parameters
         for position, item in enumerate(declared, 1):
             _read_entry(declaration, parameters, item, position)
     elif isinstance(declared, dict):
@@ -49,6 +55,13 @@ def read_parameters(declaration: Declaration) -> Parameters:
         declaration.error(_PARAMETERS, "bad-parameters", f"{_PARAMETERS} is not a JSON list", _LIST_HINT)
     _read_required(declaration, parameters)
     return parameters
+
+
+def _refuse_too_many(declaration: Declaration, count: int, key: str) -> bool:
+    if count > MOST_PARAMETERS:
+        message = f"{key} has {count} parameters; a function has at most {MOST_PARAMETERS}"
+        declaration.error(key, "bad-parameters", message, "let it take an object or a list")
+    return count > MOST_PARAMETERS
 
 
 def _read_entry(declaration: Declaration, parameters: Parameters, item: Any, position: int) -> None:
@@ -122,8 +135,8 @@ def _add_keywords(
         return
     parameters.given = True
     for key in further.keys() - KEYWORDS:
-        if not key.startswith("x-"):
-            nearest = difflib.get_close_matches(key, [*KEYWORDS, *_OWN_FIELDS], n=1)
+        if not key.startswith("x-") and not declaration.has_enough_findings:
+            nearest = difflib.get_close_matches(key[:_LONGEST_COMPARED], [*KEYWORDS, *_OWN_FIELDS], n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else "JSON Schema 2020-12 has no such keyword"
             message = f"{_PARAMETERS}: {name} has the unknown field {key!r}"
             declaration.warning(_PARAMETERS, "unknown-field", message, hint)
@@ -143,6 +156,9 @@ def _read_whole(declaration: Declaration, parameters: Parameters, declared: dict
     if declared and declared.get("type") != "object" and not any(mark in declared for mark in _SCHEMA_MARKS):
         message = f"{_PARAMETERS} is neither a list nor the JSON Schema of an object"
         declaration.error(_PARAMETERS, "bad-parameters", message, _LIST_HINT)
+        return
+    members = declared.get("properties")
+    if isinstance(members, dict) and _refuse_too_many(declaration, len(members), _PARAMETERS):
         return
     unknown: list[str] = []
     schema = with_json_types(declared, unknown)
@@ -174,6 +190,8 @@ def _read_required(declaration: Declaration, parameters: Parameters) -> None:
 def _add_required(declaration: Declaration, parameters: Parameters, names: Any, key: str) -> None:
     if not isinstance(names, list):
         declaration.error(key, "bad-required", f"{key}: the required names are not a list", _NAMES_HINT)
+        return
+    if _refuse_too_many(declaration, len(names), key):
         return
     for name in cast("list[Any]", names):
         if isinstance(name, str) and name.strip():

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from enginehost.call_rules import read_approval, read_bind, read_limits
 from enginehost.engine import Approval, Limits
-from enginehost.given_schema import TYPE_HINT, schema_fault, with_json_types
+from enginehost.given_schema import TYPE_HINT, default_fits, schema_fault, with_json_types
 from enginehost.interpret import Declaration
+from enginehost.keys import PUBLIC_KEYS
 from enginehost.parameter_list import object_schema, read_parameters, report_schema_fault
 from enginehost.signature import Annotations, FunctionSignature, JsonSchema
 
@@ -22,6 +23,7 @@ _ANNOTATIONS = {
     "openworld": "open_world",
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_TAG = re.compile(r"""[^,\[\]"'\s](?:[^,\[\]"']*[^,\[\]"'\s])?""")
 _NO_ANNOTATIONS = Annotations()
 MAX_NAME = 256
 """Longest name of a function, in characters."""
@@ -49,6 +51,8 @@ def read_signature(declaration: Declaration, *, required: bool = True) -> Signat
     written by SEMOSS and its forms, whose callers send every argument as text.
     """
     before = len(declaration.diagnostics)
+    if _report_secrets(declaration):
+        return None
     name = _read_name(declaration, required=required)
     parameters = read_parameters(declaration)
     bind = read_bind(declaration)
@@ -62,10 +66,46 @@ def read_signature(declaration: Declaration, *, required: bool = True) -> Signat
         else _NO_ANNOTATIONS,
         tags=_read_tags(declaration) if "FUNCTION_TAGS" in declaration else (),
     )
+    _check_defaults(declaration, signature.parameters)
     limits, approval = read_limits(declaration), read_approval(declaration)
     if len(declaration.diagnostics) > before and declaration.has_errors:
         return None
     return SignatureParts(signature if name else None, limits, bind, approval, parameters.semoss)
+
+
+def _check_defaults(declaration: Declaration, parameters: JsonSchema) -> None:
+    """Warn of defaults that their own schema refuses: a call that leaves the parameter out would fail."""
+    properties = parameters.get("properties")
+    for name, schema in properties.items() if isinstance(properties, dict) else ():
+        if isinstance(schema, dict) and "default" in schema and not default_fits(schema):
+            key = "FUNCTION_PARAMETERS"
+            message = f"{key}: the default of {name} does not fit {name} itself"
+            hint = "write a default that a caller could send, or none"
+            declaration.warning(key, "default-mismatch", message, hint)
+
+
+def _report_secrets(declaration: Declaration) -> bool:
+    """Whether a key takes a secret that every caller would read."""
+    found = [key for key in PUBLIC_KEYS if declaration.takes_secret(key)]
+    for key in found:
+        hint = "put it into a key that only the engine reads, or into FUNCTION_BIND"
+        message = f"{key} takes a secret, and every caller reads {key}"
+        declaration.error(key, "secret-in-public-key", message, hint)
+    return bool(found)
+
+
+def read_name(declaration: Declaration) -> FunctionSignature | None:
+    """The function's name and tags, of a file whose signature as a whole cannot be read; else ``None``.
+
+    That is enough to tell those who call it, and whom the policy lets know of it, why it cannot be called.
+    Reports nothing, and takes tags from whatever is written: a policy may hide the function by one.
+    """
+    found = list(declaration.diagnostics)
+    name, tags = declaration.words("FUNCTION_NAME"), declaration.words("FUNCTION_TAGS")
+    declaration.diagnostics[:] = found
+    if not name or "${" in name or len(name) > MAX_NAME or _CONTROL.search(name):
+        return None
+    return FunctionSignature(name, tags=tuple(dict.fromkeys(_TAG.findall(tags))))
 
 
 def _read_name(declaration: Declaration, *, required: bool) -> str:

@@ -28,7 +28,7 @@ from enginehost.entrypoints import (
     scan,
 )
 from enginehost.errors import ConfigError
-from enginehost.known_classes import PLUGIN_OF, semoss_reason
+from enginehost.known_classes import other_catalog_type, semoss_reason
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -75,21 +75,25 @@ class DottedClass:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Nobody provides the class. ``nearest`` are aliases that look like it, ``plugin`` has it where known."""
+    """Nobody provides the class. ``nearest`` are aliases that look like it.
+
+    ``other_type``: it belongs to a file of another SEMOSS catalog type (a model, a database, …), from which
+    nobody expects a function.
+    """
 
     text: str
     reason: str
     nearest: tuple[str, ...] = ()
-    plugin: str = ""
+    other_type: bool = False
 
     @property
     def hint(self) -> str:
         """What to do."""
-        if self.plugin:
-            return f"pip install {self.plugin}"
         if self.nearest:
             return f"did you mean {', '.join(self.nearest)}?"
-        return "a Python class is written package.module:Class" if "." in self.text else ""
+        if self.other_type or "." not in self.text:
+            return ""
+        return "a Python class is written package.module:Class"
 
 
 Resolution = Registered | DottedClass | Unsupported
@@ -186,9 +190,9 @@ class PluginRegistry:
 
     def _unsupported(self, text: str) -> Unsupported:
         if reason := semoss_reason(text):
+            if other_catalog_type(text):
+                return Unsupported(text, reason, other_type=True)
             return Unsupported(text, reason, self._nearest(text.rpartition(".")[2]))
-        if plugin := PLUGIN_OF.get(text.casefold()):
-            return Unsupported(text, f"{text} comes with {plugin}, which is not installed", plugin=plugin)
         if not text:
             return Unsupported(text, "ENGINE_CLASS is blank")
         return Unsupported(text, f"no plugin provides the engine class {text!r}", self._nearest(text))

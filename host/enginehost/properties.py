@@ -11,12 +11,17 @@ The rules were taken from OpenJDK 17 and are checked against a running JVM:
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from itertools import islice
 from typing import NamedTuple
 
 _PLAIN_LINE = re.compile(r"[ \t\f]*+(?:[#!]|(?=.)([^=: \t\f]*+)[ \t\f]*+[=:]?[ \t\f]*+(.*))", re.DOTALL)
 _ESCAPED_LINE = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?[ \t\f]*+(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_MALFORMED = 1000
+"""Malformed escapes that are told; more help nobody."""
+
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -132,7 +137,7 @@ def _escaped(lines: list[str], index: int, entries: list[Entry], malformed: list
     breaks = tuple(Break(p.offset - value_start, p.line, p.column) for p in parts if p.offset > value_start)
     key, value = _unescape(raw_key), _unescape(raw)
     entries.append(Entry(key, value, raw, line, column, value_line, value_column, breaks))
-    for start, piece in ((0, raw_key), (value_start, raw)):
+    for start, piece in ((0, raw_key), (value_start, raw)) if len(malformed) < _MOST_MALFORMED else ():
         malformed += [MalformedEscape(*_place(parts, start + at), key) for at in _malformed_offsets(piece)]
     return index
 
@@ -160,8 +165,12 @@ def _logical_line(lines: list[str], index: int) -> tuple[str | None, list[Break]
             parts.clear()
 
 
+def _offset(part: Break) -> int:
+    return part.offset
+
+
 def _place(parts: list[Break], offset: int) -> tuple[int, int]:
-    part = next(p for p in reversed(parts) if p.offset <= offset)
+    part = parts[bisect_right(parts, offset, key=_offset) - 1]
     return part.line, part.column + offset - part.offset
 
 
@@ -182,7 +191,8 @@ def _character(match: re.Match[str]) -> str:
 def _malformed_offsets(raw: str) -> list[int]:
     if "\\u" not in raw:
         return []
-    return [match.start() for match in _ESCAPE.finditer(raw) if match[1] == "u"]
+    found = (match.start() for match in _ESCAPE.finditer(raw) if match[1] == "u")
+    return list(islice(found, _MOST_MALFORMED))
 
 
 def _raw_offset(raw: str, offset: int) -> int:

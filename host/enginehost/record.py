@@ -9,12 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
+from asyncio import CancelledError
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from enginehost.errors import EngineHostError
+from enginehost.signature import FunctionSignature
 
 _log = logging.getLogger("enginehost.record")
 
@@ -25,9 +29,11 @@ BUCKETS: tuple[float, ...] = (0.0005, 0.002, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0)
 class Stats:
     """Counters of one function since the host started; they outlive a reload of its engine."""
 
-    __slots__ = ("buckets", "outcomes", "running", "total_seconds")
+    __slots__ = ("buckets", "outcomes", "running", "signature", "total_seconds")
 
     def __init__(self) -> None:
+        self.signature: FunctionSignature | None = None
+        """The function's latest one: whether somebody may view the counters of one that is gone."""
         self.outcomes: dict[str, int] = {}
         self.buckets = [0] * (len(BUCKETS) + 1)
         self.total_seconds = 0.0
@@ -66,6 +72,7 @@ class RawRecord(NamedTuple):
     error: BaseException | None
     arguments: Any
     result: Any
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +99,32 @@ class CallRecord:
     """The traceback of what the function raised; for the log, never for a caller."""
     arguments: Any = None
     result: Any = None
+    peer: str = ""
+    """The address of a client that was refused before it was known who it is."""
 
 
-def cause_text(error: BaseException | None, limit: int = 8000) -> str:
-    """The traceback of what lies behind an error, its last ``limit`` characters."""
+_OWN_CAUSES = (CancelledError, EngineHostError)
+"""How the host itself ends a call; a traceback of that tells nobody anything."""
+
+
+def cause_text(error: BaseException | None, limit: int = 8000, redact: Callable[[str], str] = str) -> str:
+    """The traceback of what a function raised behind an error, its last ``limit`` characters.
+
+    It keeps paths, for those who read the log, and no known secret.
+    """
     cause = error.__cause__ if error is not None else None
-    return "".join(traceback.format_exception(cause))[-limit:] if cause is not None else ""
+    if cause is None or isinstance(cause, _OWN_CAUSES):
+        return ""
+    # a secret that the first cut halves is far before what the second one leaves
+    return redact("".join(traceback.format_exception(cause))[-100 * limit :])[-limit:]
 
 
 Sink = Callable[[Sequence[RawRecord]], None]
 """Takes a batch of records, on the writer thread."""
 
 
-def call_record(raw: RawRecord) -> CallRecord:
-    """The record in its public form."""
+def call_record(raw: RawRecord, redact: Callable[[str], str] = str) -> CallRecord:
+    """The record in its public form; ``redact`` takes known secrets out of what it says of an error."""
     error = raw.error
     return CallRecord(
         started=datetime.fromtimestamp(raw.ended - raw.seconds, UTC).isoformat(timespec="microseconds"),
@@ -119,10 +138,11 @@ def call_record(raw: RawRecord) -> CallRecord:
         parent_id=f"{raw.parent:016x}" if raw.parent else "",
         outcome=raw.outcome,
         duration_ms=round(raw.seconds * 1000, 4),
-        error=str(error) if error is not None else "",
-        cause=cause_text(error),
+        error=redact(str(error)) if error is not None else "",
+        cause=cause_text(error, redact=redact),
         arguments=raw.arguments,
         result=raw.result,
+        peer=raw.peer,
     )
 
 

@@ -27,6 +27,7 @@ class Runtime:
         "max_result_bytes",
         "mode",
         "name",
+        "own_max_result_bytes",
         "own_timeout",
         "plain",
         "record",
@@ -54,6 +55,7 @@ class Runtime:
         self.plain = not (self.defaults or self.bind or self.coerce)
         self.own_timeout = limits.timeout
         self.timeout = limits.timeout or default_timeout
+        self.own_max_result_bytes = limits.max_result_bytes
         self.max_result_bytes = limits.max_result_bytes or max_result_bytes
         self.gate = Gate(limits.max_concurrency, limits.queue_limit) if limits.max_concurrency else None
         self.bucket = TokenBucket(limits.rate, limits.burst) if limits.rate else None

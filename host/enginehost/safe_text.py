@@ -1,17 +1,27 @@
-"""The text of an exception as a caller may read it: no secret, no local path, no traceback."""
+"""What a caller may read of what went wrong: no secret, no local path, no traceback.
+
+Every error passes :func:`make_safe` or :func:`explain` on its way out of the call path, and every reason of
+an engine's state passes :func:`safe_text`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from typing import Any, cast
+
+from enginehost.errors import ConfigError, EngineHostError
+from enginehost.local_paths import cut_paths
+from enginehost.values import NotJson, to_json
 
 MOST = 2000
 """Characters of an exception's text that travel."""
 
 _MOST_READ = 20_000
-"""Characters that are looked through; a cut inside a secret would let its beginning through."""
+"""Characters that are looked through."""
+
+_MOST_NAME = 200
+"""Characters of an exception's class name that travel."""
 
 _TELLING_NAMES = (
     "password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential"
@@ -25,45 +35,89 @@ _ASSIGNMENT = re.compile(
     rf"(?i)(?<![\w-])((?=[\w-]*?(?:{_TELLING_NAMES}))[\w-]++\\?[\"']?\s*+[=:]\s*+)"
     r"(?:bearer\s++|basic\s++)?(\"[^\"]*+\"|'[^']*+'|[^\s,;&)\]}]++)"
 )
-_POSIX = re.compile(
-    r"(?:(?<=file://)|(?<![\w/.~-]))/(?!/)([\w.@+-]++)(?:/[\w.@+-](?:[\w.@+ -]*[\w.@+-])?)*+/?"
-)
-_WINDOWS = re.compile(
-    r"\b[A-Za-z]:\\+(?:[\w.@+ $(),-]++\\+)*+([\w.@+ $(),-]+)?"
-    r"|(?<![\\\w])\\\\+(?:[\w.@+ $(),-]++\\+)++([\w.@+ $(),-]+)?"
+_TRACEBACK = re.compile(
+    r"(?:Exception Group )?Traceback \(most recent call last\)|File \\?\"[^\"\n]{1,1000}\", line \d+, in "
 )
 
-
-@cache
-def _roots() -> frozenset[str]:
-    return frozenset(entry.name for entry in Path("/").iterdir())
+Redact = Callable[[str], str]
+"""Takes known secrets out of a text."""
 
 
-def _base_name(match: re.Match[str]) -> str:
-    text = match.group(0)
-    return text.rstrip("/").rsplit("/", 1)[-1] if match.group(1) in _roots() else text
+def safe_text(text: str, redact: Redact) -> str:
+    """``text`` with known secrets and what looks like one masked, and local paths cut to their last part.
 
-
-def _windows_name(match: re.Match[str]) -> str:
-    return match.group(1) or match.group(2) or match.group(0).rstrip("\\").rsplit("\\", 1)[-1]
-
-
-def safe_text(text: str, redact: Callable[[str], str]) -> str:
-    """``text`` with known secrets and what looks like one masked, and local paths cut to their last part."""
-    text = redact(text[:_MOST_READ])[: 2 * MOST]
+    It ends where a traceback begins.
+    """
+    text = text[:_MOST_READ]
+    if traceback := _TRACEBACK.search(text):
+        text = text[: traceback.start()].rstrip(" \n\t+|")
+    text = redact(text)[: 2 * MOST]
     text = _USERINFO.sub("***@", text)
     text = _ASSIGNMENT.sub(r"\1***", text)
     text = _SCHEME.sub(r"\1\2***", text)
-    text = _POSIX.sub(_base_name, text)
-    text = _WINDOWS.sub(_windows_name, text)
+    text = cut_paths(text)
     return text if len(text) <= MOST else f"{text[:MOST]} …"
 
 
-def explain(error: BaseException, redact: Callable[[str], str]) -> str:
-    """An exception as ``Type: text``, safe for a caller."""
+def class_name(error: BaseException, redact: Redact) -> str:
+    """The name of an exception's class, which code may choose as freely as its text."""
+    return safe_text(str(getattr(error, "remote_type", "") or type(error).__name__), redact)[:_MOST_NAME]
+
+
+def told(error: BaseException) -> str:
+    """The text of an exception; empty where a stranger's ``__str__`` fails."""
     try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - a stranger's `__str__`
-        text = ""
-    kind = str(getattr(error, "remote_type", "") or type(error).__name__)
-    return f"{kind}: {safe_text(text, redact)}" if text else kind
+        return str(error)
+    except Exception:  # noqa: BLE001 - see above
+        return ""
+
+
+def explain(error: BaseException, redact: Redact) -> str:
+    """An exception as ``Type: text``, safe for a caller."""
+    kind, text = class_name(error, redact), safe_text(told(error), redact)
+    return f"{kind}: {text}" if text else kind
+
+
+def make_safe(error: EngineHostError, redact: Redact, *, own: bool) -> None:
+    """Make the message and the detail of ``error`` safe for a caller, in place.
+
+    ``own``: the host itself made it, of words of its own and of what the caller sent; only known secrets
+    are looked for then, so that a pointer into the arguments is not taken for a path.
+    """
+
+    def clean(text: str) -> str:
+        return redact(text) if own else safe_text(text, redact)
+
+    message = str(error.message)
+    error.message = clean(message)
+    error.args = tuple(
+        error.message if part == message else clean(part) if isinstance(part, str) else part
+        for part in error.args
+    )
+    if error.detail:
+        error.detail = _clean_detail(error.detail, clean, redact)
+    if isinstance(error, ConfigError):
+        error.hint = clean(error.hint)
+
+
+def _clean_detail(detail: Any, clean: Redact, redact: Redact) -> dict[str, Any]:
+    try:
+        return _cleaned(to_json(detail), clean, redact)
+    except NotJson:
+        return {}
+
+
+def _cleaned(value: Any, clean: Redact, redact: Redact) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item, clean, redact) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        # a JSON pointer looks like a path
+        return {
+            clean(name): redact(item)
+            if name == "pointer" and isinstance(item, str)
+            else _cleaned(item, clean, redact)
+            for name, item in cast("dict[str, Any]", value).items()
+        }
+    return value

@@ -10,12 +10,16 @@ from typing import Any
 
 from enginehost.contributions import Implementation
 from enginehost.errors import ConfigError
+from enginehost.keys import COMMON_KEYS
 from enginehost.redaction import Redactor
 
 MAX_FILE_BYTES = 1 << 20
 """The largest secret file; Kubernetes allows 1 MiB for a whole Secret."""
 
 ENV_PREFIX = "ENGINEHOST_SECRET_"
+
+_TOLD = frozenset(COMMON_KEYS) - {"FUNCTION_BIND"}
+"""Keys that a store may hold beside the secrets, which are none: names, descriptions, limits."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
@@ -54,6 +58,15 @@ class Secrets:
                 return value
         return None
 
+    def place(self, name: str) -> str:
+        """Where ``${secret:name}`` could be put, as a hint."""
+        ways = [f"set the variable {self._variable(name)}"]
+        if self._folder is None:
+            ways.append(f"write a file {name} in a folder that the setting secrets.folder names")
+        elif _FILE_NAME.fullmatch(name):
+            ways.append(f"write the file {self._folder / name}")
+        return ", or ".join(ways)
+
     def engine_secrets(self, engine_id: str, alias: str) -> dict[str, str]:
         """What overlays the keys of this engine's file: keys in upper case, the first plugin's value."""
         merged: dict[str, str] = {}
@@ -61,8 +74,9 @@ class Secrets:
             answer = _ask(store, engine_id=engine_id, alias=alias)
             for key, value in _mapping(store, answer).items():
                 merged.setdefault(key.upper(), value)
-        for value in merged.values():
-            self.redactor.add(value)
+        for key, value in merged.items():
+            if key not in _TOLD:
+                self.redactor.add(value)
         return merged
 
     def _from_plugins(self, name: str) -> str | None:
@@ -91,7 +105,10 @@ class Secrets:
         return text.removesuffix("\n").removesuffix("\r")
 
     def _from_environment(self, name: str) -> str | None:
-        return self._environ.get(self._env_prefix + re.sub(r"[^A-Za-z0-9]", "_", name).upper())
+        return self._environ.get(self._variable(name))
+
+    def _variable(self, name: str) -> str:
+        return self._env_prefix + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
 
 
 def _ask(store: Implementation, **arguments: str) -> Any:

@@ -66,6 +66,10 @@ class HttpSettings(Section):
         description="HOST:PORT to listen on; port 0 is a free one. Beyond loopback only with tokens or oidc.",
     )
     max_body_bytes: Size = Field(default=ByteSize(10 << 20), description="The largest request body.")
+    max_connections: Count = Field(
+        default=10_000,
+        description="Connections at once; never more than half of the files that the host may open.",
+    )
     allowed_hosts: Words = Field(
         default=(), description="Further names that a Host header may hold (loopback names always may)."
     )
@@ -107,6 +111,9 @@ class DatabusSettings(Section):
         min_length=1,
         max_length=128,
         description="The service name this host advertises.",
+    )
+    transport: str = Field(
+        default="cyclone", min_length=1, description="cyclone, or a transport that a plugin adds."
     )
 
 
@@ -197,7 +204,9 @@ class HostSettings(Section):
     default_timeout: Seconds | None = Field(
         default=60, description="A call's deadline where neither file nor caller sets one; null: none."
     )
-    max_result_bytes: Size = Field(default=ByteSize(16 << 20), description="The largest result, as JSON.")
+    max_result_bytes: Size = Field(
+        default=ByteSize(16 << 20), description="The largest result that a face sends, as JSON."
+    )
     max_in_flight: Count = Field(
         default=10_000, description="Calls that run or wait at once in the whole host."
     )
@@ -213,7 +222,10 @@ class HostSettings(Section):
         default_factory=_only_reachable_here,
         description="Whether engines may call private addresses; by default while all faces are on loopback.",
     )
-    allow_nan: bool = Field(default=False, description="Whether NaN and infinities may cross as results.")
+    allow_nan: bool = Field(
+        default=False,
+        description="Whether a face sends NaN and infinities (as null); else such a result is refused.",
+    )
     tokens: Annotated[tuple[TokenSettings, ...], BeforeValidator(_listed)] = Field(
         default=(), description="Static bearer tokens."
     )

@@ -16,6 +16,7 @@ import orjson
 
 from enginehost.errors import ConfigError
 from enginehost.record import CallRecord, RawRecord, Sink, call_record, cause_text
+from enginehost.safe_text import Redact
 from enginehost.values import encode
 
 MOST_KEPT = 64 * 1024 * 1024
@@ -26,11 +27,13 @@ _LONG = 500
 _log = logging.getLogger("enginehost.record")
 
 
-def line(record: RawRecord, event: str, *, cause: bool = False, values: bool = False) -> bytes:
+def line(
+    record: RawRecord, event: str, *, cause: bool = False, values: bool = False, redact: Redact = str
+) -> bytes:
     """One record as a JSON line, made straight of the tuple: the host pays for one with each call."""
     (
         ended, function, engine, subject, tenant, face, span, trace, parent, outcome, seconds,
-        error, arguments, result,
+        error, arguments, result, peer,
     ) = record  # fmt: skip
     # callers choose names: long ones are not worth keeping
     same = _same if len(function) + len(subject) < _LONG else _same.__wrapped__
@@ -46,9 +49,11 @@ def line(record: RawRecord, event: str, *, cause: bool = False, values: bool = F
     more: dict[str, Any] = {}
     if parent:
         more["parent_id"] = f"{parent:016x}"
+    if peer:
+        more["peer"] = peer
     if error is not None:
-        more["error"] = _text(error)
-        if cause and (text := cause_text(error)):
+        more["error"] = redact(_text(error))
+        if cause and (text := cause_text(error, redact=redact)):
             more["cause"] = text
     if values:
         more["arguments"], more["result"] = arguments, result
@@ -95,42 +100,54 @@ def _member(value: Any) -> bytes:
         return json.dumps(text).encode()
 
 
-def json_log(stream: TextIO) -> Sink:
-    """One JSON line per call on ``stream``; values are never in it."""
+def json_log(stream: TextIO, redact: Redact = str) -> Sink:
+    """One JSON line per call on ``stream``; values are never in it.
+
+    ``redact`` takes known secrets out of what the line says of an error, here and in the other sinks.
+    """
 
     def sink(records: Sequence[RawRecord]) -> None:
-        text = b"".join([line(record, "call", cause=True) for record in records]).decode()
+        text = b"".join([line(record, "call", cause=True, redact=redact) for record in records]).decode()
         try:
             stream.write(text)
         except UnicodeEncodeError:  # a stream that is not UTF-8: JSON can say it in ASCII
-            stream.write("".join(f"{json.dumps(json.loads(each))}\n" for each in text.splitlines()))
+            stream.write("".join(f"{_ascii(each)}\n" for each in text.splitlines()))
         stream.flush()
 
     return sink
 
 
-def console_log(stream: TextIO) -> Sink:
+def _ascii(line: str) -> str:
+    return json.dumps(json.loads(line), separators=(",", ":"))
+
+
+def console_log(stream: TextIO, redact: Redact = str) -> Sink:
     """One short line per call for people at a terminal."""
 
     def sink(records: Sequence[RawRecord]) -> None:
         encoding = stream.encoding or "utf-8"
-        text = "".join([_for_people(record) for record in records])
+        text = "".join([_for_people(record, redact) for record in records])
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
 
     return sink
 
 
-def _for_people(record: RawRecord) -> str:
+def _for_people(record: RawRecord, redact: Redact) -> str:
     when = datetime.fromtimestamp(record.ended).astimezone().strftime("%H:%M:%S")
     text = (
         f"{when} {record.outcome:<10} {_visible(record.function)}  {record.seconds * 1000:.2f} ms  "
-        f"{_visible(record.subject)} via {record.face}  call {record.span:016x}"
+        f"{_visible(record.subject)} via {record.face}{_from(record.peer)}  call {record.span:016x}"
     )
     if record.error is None:
         return f"{text}\n"
-    cause = "".join(f"{_visible(line)}\n" for line in cause_text(record.error).splitlines())
-    return f"{text}  {_visible(' '.join(_text(record.error).split())[:300])}\n{cause}"
+    cause = cause_text(record.error, redact=redact).splitlines()
+    error = " ".join(redact(_text(record.error)).split())[:300]
+    return "".join((f"{text}  {_visible(error)}\n", *(f"{_visible(line)}\n" for line in cause)))
+
+
+def _from(peer: str) -> str:
+    return f" from {_visible(peer)}" if peer else ""
 
 
 def _visible(text: str) -> str:
@@ -149,8 +166,9 @@ def _text(error: BaseException) -> str:
 class AuditFile:
     """One JSON line per call, appended to a file that only its owner reads; each batch is one write."""
 
-    def __init__(self, path: Path, *, values: bool) -> None:
+    def __init__(self, path: Path, *, values: bool, redact: Redact = str) -> None:
         self._values = values
+        self._redact = redact
         self._unwritten = bytearray()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +185,9 @@ class AuditFile:
 
         Raises ``OSError``; then at most :data:`MOST_KEPT` bytes are kept, and what is lost is logged.
         """
-        self._unwritten += b"".join([line(record, "audit", values=self._values) for record in records])
+        self._unwritten += b"".join(
+            [line(record, "audit", values=self._values, redact=self._redact) for record in records]
+        )
         try:
             self._write()
         except OSError:
@@ -202,14 +222,14 @@ class AuditFile:
         del self._unwritten[keep:]
 
 
-def each(observe: Callable[[CallRecord], None]) -> Sink:
+def each(observe: Callable[[CallRecord], None], redact: Redact = str) -> Sink:
     """A sink that gives a plugin's ``observe_call`` one record at a time."""
 
     def sink(records: Sequence[RawRecord]) -> None:
         failures: list[BaseException] = []
         for record in records:
             try:
-                observe(call_record(record))
+                observe(call_record(record, redact))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary
                 failures.append(error)
         if failures:

@@ -59,9 +59,11 @@ class Watch:
             self._thread.shutdown(wait=False)
 
     def _folders(self) -> frozenset[Path]:
-        folders = set(look(self._root).folders)
-        folders |= {path.parent for path in self._extra() if path.parent.is_dir()}
-        return frozenset(folders)
+        return self._extra_folders().union(look(self._root).folders)
+
+    def _extra_folders(self) -> frozenset[Path]:
+        parents = {path.parent for path in self._extra()}
+        return frozenset(folder for folder in parents if folder.is_dir())
 
     def _watcher(self, folders: frozenset[Path]) -> RustNotify:
         paths = [str(folder) for folder in folders]
@@ -93,6 +95,8 @@ class Watch:
                 elif loop.time() - looked > RESCAN_SECONDS:
                     looked = loop.time()
                     yield None
+                elif not await loop.run_in_executor(self._thread, self._extra_folders) <= folders:
+                    return  # an engine has come to depend on a file elsewhere
                 if await loop.run_in_executor(self._thread, _identities, folders | {self._root}) != identity:
                     return
 

@@ -21,8 +21,9 @@ from enginehost.engine import EngineState, IFunctionEngine
 from enginehost.entrypoints import COMMANDS, ENGINES, HOOKS
 from enginehost.errors import ERROR_TABLE, EngineHostError
 from enginehost.host import Host
-from enginehost.keys import COMMON_KEYS, SEMOSS_KEYS
+from enginehost.keys import COMMON_KEYS, NO_EFFECT, SEMOSS_KEYS
 from enginehost.metrics import METRICS
+from enginehost.plugins import PluginRegistry
 from enginehost.policy_rules import PolicyRules, Rule
 from enginehost.record import CallRecord, RawRecord
 from enginehost.serve.routes import Routes
@@ -70,7 +71,7 @@ def test_every_smss_key_is_in_the_reference(generate: ModuleType) -> None:
     engines = [cls.config_model for _, cls in generate.builtin_engines() if cls.config_model]
     own = [key for model in engines for field in enginehost_keys(model) for key in field]
     assert own
-    assert missing([*COMMON_KEYS, *own, *SEMOSS_KEYS], page("smss-reference.md")) == []
+    assert missing([*COMMON_KEYS, *own, *SEMOSS_KEYS, *NO_EFFECT], page("smss-reference.md")) == []
 
 
 def enginehost_keys(model: Any) -> Iterator[tuple[str, ...]]:
@@ -83,6 +84,11 @@ def test_every_engine_kind_has_a_page(generate: ModuleType) -> None:
     kinds = [name for name, cls in generate.builtin_engines() if cls.config_model]
     pages = "".join(page(name) for name in ("python-function.md", "rest-api.md", "reactor.md"))
     assert [kind for kind in kinds if f"ENGINE_CLASS = {kind}" not in pages] == []
+
+
+def test_every_name_that_plugins_lists_is_described() -> None:
+    ours = [one.name for one in PluginRegistry().aliases() if one.distribution == "enginehost"]
+    assert missing(ours, "".join(page(one.name) for one in DOCS.glob("*.md"))) == []
 
 
 def test_every_setting_is_in_the_reference(generate: ModuleType) -> None:
@@ -165,7 +171,7 @@ def test_every_public_name_is_described() -> None:
 
 def vars_of(cls: type) -> list[str]:
     """The methods that users of a host call. Faces have the rest."""
-    faces = {"call_json", "stream_json", "face_names", "accepting", "in_flight", "policy"}
+    faces = {"call_json", "stream_json", "refuse", "face_names", "accepting", "in_flight", "policy"}
     return [name for name in vars(cls) if not name.startswith("_") and name not in faces]
 
 

@@ -25,7 +25,11 @@ LANGUAGES = {"sh", "python", "properties", "json", "yaml", "toml", "text"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 # What a fragment of a file is read with, so that it is a whole one.
-PYTHON = {"ENGINE_CLASS": "LocalPython", "PYTHON_SCRIPT_PATH": "scripts/math_tools.py"}
+PYTHON = {
+    "ENGINE_CLASS": "LocalPython",
+    "PYTHON_SCRIPT_PATH": "scripts/math_tools.py",
+    "FUNCTION_PARAMETERS": '[{"name": "a", "required": true}, {"name": "b", "required": true}]',
+}
 REST = {"ENGINE_CLASS": "REST", "API_ENDPOINT_URL": "http://127.0.0.1:8585/"}
 SIGNATURE = {"FUNCTION_NAME": "add", "FUNCTION_DESCRIPTION": "A function."}
 REST_MARKS = ("API_", "AUTH", "HEADERS", "HTTP_METHOD", "PARAMETER_PLACEMENT", "RESPONSE_", "BODY_", "QUERY_")

@@ -25,6 +25,7 @@ from enginehost.errors import (
     InvalidArguments,
     Overloaded,
     ResultInvalid,
+    TooLarge,
     UnknownFunction,
 )
 from enginehost.signature import FunctionSignature
@@ -93,8 +94,8 @@ async def test_a_declared_default_fills_a_missing_argument() -> None:
     ("arguments", "pointer", "message"),
     [
         ({"a": "x"}, "/a", "number"),
-        ({}, "", "'a' is a required property"),
-        ({"a": 1, "bb": 2}, "", "did you mean 'b'?"),
+        ({}, "", '"a" is a required property'),
+        ({"a": 1, "bb": 2}, "", 'did you mean "b"?'),
         ({"a": float("nan")}, "/a", ""),
         ({"a": True}, "/a", "number"),
         ({"a": None}, "/a", "number"),
@@ -271,14 +272,14 @@ async def test_a_result_that_breaks_the_signature_is_refused() -> None:
             await host.call("f")
 
 
-async def test_a_result_over_its_size_limit_is_refused() -> None:
+async def test_a_result_over_the_functions_size_limit_is_refused_on_every_way_in() -> None:
     async def big(arguments: dict[str, Any], call: Call) -> str:
         return "x" * 2000
 
     async with serving(function(big, limits=Limits(max_result_bytes=1000))) as host:
-        with pytest.raises(Exception, match="1000 bytes") as caught:
-            await host.call_json("f", {}, caller=Caller("x"))
-    assert caught.value.code == "too_large"  # type: ignore[attr-defined]
+        for attempt in (host.call("f"), host.call_json("f", {}, caller=Caller("x")), anext(host.stream("f"))):
+            with pytest.raises(TooLarge, match="1000 bytes"):
+                await attempt
 
 
 async def test_no_more_calls_run_at_once_than_allowed_and_a_full_queue_refuses() -> None:

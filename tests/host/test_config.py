@@ -20,6 +20,7 @@ from pydantic import (
 from enginehost.config import EngineConfig, check_keys, config_keys, read_config
 from enginehost.diagnostics import Severity
 from enginehost.interpret import Declaration, Sources, interpret
+from enginehost.keys import NO_EFFECT, NO_EFFECT_PREFIXES
 
 SECRET = "hunter2-hunter2"
 
@@ -121,7 +122,7 @@ def test_json_values_are_filled_in_after_they_are_read() -> None:
         ("A=1", "missing-key", 0, "API_ENDPOINT_URL (or URL)"),
         ("A=1\nURL= ", "blank-key", 2, "URL"),
         ("URL=u\nTIMEOUT=soon", "bad-value", 2, "TIMEOUT"),
-        ("URL=u\nWORKERS=0", "bad-value", 2, "greater than or equal to 1"),
+        ("URL=u\nWORKERS=0", "bad-value", 2, "has to be at least 1"),
         ("URL=u\nMODE=fast", "bad-value", 2, "'process' or 'none'"),
         ('URL=u\nHEADERS={"A": [1]}', "bad-value", 2, "HEADERS at /A"),
         ("URL=u\nHEADERS=[1]", "bad-value", 2, "HEADERS"),
@@ -209,6 +210,27 @@ def test_the_reference_of_keys_comes_from_the_model() -> None:
     assert (keys["API_KEY"].secret, keys["API_KEY"].form) == (True, "text")
     assert [keys[name].form for name in ("HEADERS", "RETRY", "BODY")] == ["json", "json", "either"]
     assert (keys["CONTENT_TYPE"].keeps_blank, keys["WORKERS"].default) == (True, 1)
+    assert (keys["HEADERS"].default, keys["API_ENDPOINT_URL"].default, keys["API_KEY"].default) == (
+        {},
+        None,
+        None,
+    )
+
+
+def test_a_default_is_made_when_it_is_asked_for() -> None:
+    def broken() -> int:
+        raise OSError("asked for")
+
+    class Lazy(EngineConfig):
+        size: int = Field(default_factory=broken)
+        twice: int = Field(default_factory=lambda data: 2 * data["size"])
+
+    declaration = declare("SIZE=3")
+    assert read_config(declaration, Lazy) == Lazy(size=3, twice=6)
+    size, twice = config_keys(Lazy)
+    assert twice.default is None
+    with pytest.raises(OSError, match="asked for"):
+        _ = size.default
 
 
 def test_an_unknown_key_is_a_warning_with_the_nearest_known_one() -> None:
@@ -220,6 +242,48 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_known_one() -> None:
         (1, "unknown-key", "did you mean FUNCTION_NAME?"),
         (2, "unknown-key", "did you mean TIMEOUT?"),
         (3, "unknown-key", "no engine of this kind reads it"),
+    ]
+
+
+@pytest.mark.parametrize("key", ["ENDPOINTS", "COUNTR", "STORAGE_PAHT", "API_KEY_VALUES"])
+def test_only_keys_that_this_engine_reads_are_suggested(key: str) -> None:
+    class Small(EngineConfig):
+        script: str = ""
+
+    declaration = declare(f"{key}=x")
+    check_keys(declaration, Small)
+    assert [(d.code, d.hint) for d in declaration.diagnostics] == [
+        ("unknown-key", "no engine of this kind reads it")
+    ]
+
+
+@pytest.mark.parametrize("key", [*NO_EFFECT, *(f"{start}ANYTHING" for start in NO_EFFECT_PREFIXES)])
+def test_a_key_that_does_nothing_yet_is_told(key: str) -> None:
+    declaration = declare(f"{key}=x")
+    check_keys(declaration, Config)
+    (found,) = declaration.diagnostics
+    assert (found.code, found.message) == ("no-effect", f"{key} has no effect in this version")
+    assert found.hint
+
+
+def test_a_key_without_effect_is_not_told_where_it_has_one_or_is_blank() -> None:
+    class Repeating(EngineConfig):
+        retries: int = 0
+        agent_card: str = ""
+
+    declaration = declare("RETRIES=3\nAGENT_CARD=x\nVIRTUAL_ENV_ENGINE=  \nMODEL_NAME=m")
+    check_keys(declaration, Repeating)
+    assert not declaration.diagnostics
+
+
+def test_a_misspelt_key_of_the_engine_is_not_taken_for_one_without_effect() -> None:
+    class Agent(EngineConfig):
+        agent_card_url: str = ""
+
+    declaration = declare("AGENT_CARD_ULR=x")
+    check_keys(declaration, Agent)
+    assert [(d.code, d.hint) for d in declaration.diagnostics] == [
+        ("unknown-key", "did you mean AGENT_CARD_URL?")
     ]
 
 

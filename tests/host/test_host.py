@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enginehost import Call, EngineContext, Function, Host, HostSettings
+from enginehost import host as host_module
 from enginehost.catalog import EngineRecord
 from enginehost.engine import AbstractFunctionEngine, run_mode
 from enginehost.errors import ConfigError, EngineUnavailable
@@ -215,3 +217,13 @@ async def test_a_script_that_was_missing_is_picked_up_when_it_comes(tmp_path: Pa
             while host.catalog.get("f") is None:
                 await asyncio.sleep(0.02)
         assert await host.call("f") == 7
+
+
+@pytest.mark.parametrize("watch", [True, False])
+async def test_a_host_that_stays_imports_in_advance_what_explains_wrong_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: bool
+) -> None:
+    warmed = threading.Event()
+    monkeypatch.setattr(host_module, "warm_up", warmed.set)
+    async with Host(tmp_path, None, watch=watch):
+        assert await asyncio.to_thread(warmed.wait, 10 if watch else 0) is watch

@@ -14,7 +14,8 @@ from enginehost.config import EngineConfig, check_keys, read_config
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.errors import ConfigError
 from enginehost.interpret import Declaration, Sources, interpret
-from enginehost.parameters import read_signature
+from enginehost.keys import PUBLIC_KEYS
+from enginehost.parameters import read_name, read_signature
 from enginehost.substitute import MAX_CHAIN, MAX_LENGTH
 
 PATH = Path("folder/City Weather__1f0a.smss")
@@ -195,6 +196,64 @@ def test_the_files_own_reader_takes_small_text_files_only(tmp_path: Path) -> Non
     assert codes(declaration) == ["unresolved-file"] * 4
 
 
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "/proc/self/../self/environ", "/dev/null", "/sys/kernel/x"]
+)
+def test_a_file_of_the_kernel_is_no_value(path: str) -> None:
+    declaration = read(f"A=${{file:{path}}}")
+    declaration.text("A")
+    found = only(declaration)
+    assert found.code == "unresolved-file"
+    assert "kernel" in found.message
+
+
+@pytest.mark.parametrize("key", PUBLIC_KEYS)
+@pytest.mark.parametrize("value", ["${secret:s}", "${env:API_TOKEN}", "${K}", "${AUTH_PASSWORD}"])
+def test_a_secret_in_a_key_that_callers_read_is_an_error(key: str, value: str) -> None:
+    outside = Sources(env=lambda name: "hunter2", secret=lambda name: "hunter2")
+    named = "" if key == "FUNCTION_NAME" else "FUNCTION_NAME=f\n"
+    text = f"{named}K=${{secret:k}}\nAUTH_PASSWORD=hunter2\n{key}=x {value}"
+    declaration = read(text, outside)
+    assert read_signature(declaration) is None
+    assert [found.code for found in declaration.diagnostics if found.severity is Severity.ERROR] == [
+        "secret-in-public-key"
+    ]
+    shown = [declaration.engine_id, declaration.alias, declaration.display_name, declaration.unique_name]
+    assert "hunter2" not in "".join((*shown, *map(str, declaration.diagnostics)))
+    assert read_name(declaration) is None or key != "FUNCTION_NAME"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["${env:AUTHOR}", "${env:MAX_TOKENS}", "${env:KEY_ID}", "${file:f}", "${secret:no:-x}", "${AUTHOR}"],
+)
+def test_other_values_from_outside_may_be_told(value: str) -> None:
+    outside = Sources(env=lambda name: "x", file=lambda path: "x")
+    declaration = read(f"AUTHOR=x\nFUNCTION_NAME=f\nFUNCTION_DESCRIPTION=by {value}", outside)
+    parts = read_signature(declaration)
+    assert parts is not None
+    assert parts.signature is not None
+    assert parts.signature.description == "by x"
+
+
+def test_what_a_store_overlays_is_no_secret_unless_another_key_takes_it() -> None:
+    declaration = read("ENGINE=e")
+    declaration.overlay({"FUNCTION_NAME": "f", "FUNCTION_DESCRIPTION": "Does.", "API_KEY": "hunter2"})
+    assert read_signature(declaration) is not None
+    declaration = read("FUNCTION_NAME=f\nFUNCTION_DESCRIPTION=by ${SOMETHING}")
+    declaration.overlay({"SOMETHING": "hunter2"})
+    assert read_signature(declaration) is None
+
+
+def test_a_local_path_stays_out_of_what_callers_read() -> None:
+    sources = Sources(base_folder=Path("/srv/base"))
+    text = "P=@BaseFolder@/x\nFUNCTION_NAME=f\nFUNCTION_DESCRIPTION=reads ${P} and @BaseFolder@"
+    declaration = read(text, sources)
+    assert declaration.text("P") == "/srv/base/x"
+    assert declaration.text("FUNCTION_DESCRIPTION") == "reads @BaseFolder@/x and @BaseFolder@"
+    assert codes(declaration) == ["local-path-in-public-key"]
+
+
 def test_a_cycle_is_an_error() -> None:
     declaration = read("A=${B}\nB=${C}\nC=${A}\nSELF=${SELF}")
     assert declaration.text("A") == "${B}"
@@ -293,9 +352,20 @@ def test_a_text_that_is_one_placeholder_stands_for_the_json() -> None:
 
 @given(JSON_VALUES)
 def test_json_written_as_java_writes_it_comes_back(value: object) -> None:
-    text = json.dumps({"v": value})
-    escaped = text.replace("\\", "\\\\").replace("${", "$${")
+    text = json.dumps({"v": literal(value)})
+    escaped = text.replace("\\", "\\\\")
     assert read(f"J={escaped}").json("J") == {"v": value}
+
+
+def literal(value: object) -> object:
+    """The value with ``${`` in its strings written so that it stays (member names are never filled in)."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list):
+        return [literal(item) for item in value]
+    if isinstance(value, dict):
+        return {name: literal(member) for name, member in value.items()}
+    return value
 
 
 def test_findings_are_not_repeated_when_a_value_is_read_twice() -> None:

@@ -92,3 +92,21 @@ def test_no_text_crashes_the_reader(text: str) -> None:
     else:
         return
     assert 0 <= error.position <= len(text)
+
+
+@pytest.mark.parametrize("text", ["/* open", "/*", "/*/", "/* a *", "/**", "[1, /* open", "// a\n /* open 5"])
+def test_a_comment_that_never_ends_is_refused(text: str) -> None:
+    with pytest.raises(LenientJsonError) as caught:
+        loads(text)
+    assert caught.value.position == text.index("/*")
+
+
+@pytest.mark.parametrize("comment", ["/**/", "/***/", "/* * / */", "/*/*/", "/*\n*/", "/* a **/ /* b */"])
+def test_a_comment_ends_at_its_first_end(comment: str) -> None:
+    assert loads(f"{comment}[1{comment}, 2]{comment}") == [1, 2]
+
+
+def test_a_long_comment_is_read_in_linear_time() -> None:
+    assert loads("/*" + "* /*" * 100_000 + "*/ 5") == 5
+    with pytest.raises(LenientJsonError):
+        loads("/*" + "* /*" * 100_000)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
+from enginehost import retries
 from enginehost.catalog import Catalog
 from enginehost.config import EngineConfig
 from enginehost.engine import AbstractFunctionEngine, EngineState, Function, HostAccess
@@ -91,6 +92,9 @@ async def behave(how: str) -> None:
     match how:
         case "waits":
             await Player.release.wait()
+        case "flag":
+            if not Player.release.is_set():
+                raise RuntimeError("not yet")
         case "turns":
             await asyncio.sleep(0)
         case "raises":
@@ -391,6 +395,7 @@ async def test_an_engine_that_does_not_close_holds_nothing_back(
     closing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("enginehost.patience.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("enginehost.lifecycle.CLOSE_SECONDS", 0.05)
     with a_world(drain_seconds=0.05) as world:
         await load_one(world, closing=closing)
         await world.settled()
@@ -532,4 +537,72 @@ async def test_only_files_that_gave_no_engine_are_tried_again_when_something_bes
         assert unmade(world.root / "script.py") == [world.root / "a.smss"]
         assert len(unmade(world.root / "x" / "deep" / "script.py")) == len(unmade()) == 2
         assert unmade(world.root.parent / "script.py") == []
+        await world.engines.close()
+
+
+async def test_an_engine_that_says_that_it_cannot_serve_is_withdrawn_until_it_says_otherwise() -> None:
+    with a_world() as world:
+        (world.root / "a.smss").write_text(smss("f", "one"))
+        await world.catch_up()
+        await world.settled()
+        record = world.catalog.records["a"]
+        world.engines.engine_failed(record, "the database is down")
+        world.engines.engine_failed(record, "still down")
+        assert world.shown() == {"a": ("a.smss", "failed", ["cannot-serve"])}
+        assert (world.serving(), record.reason) == ({}, "still down")
+        world.engines.functions_changed(world.root / "a.smss")
+        assert world.shown() == {"a": ("a.smss", "ready", [])}
+        assert world.serving() == {"f": ("a.smss", "one")}
+        await world.engines.close()
+        assert Player.opened == Player.closed
+
+
+async def test_a_stale_engine_that_failed_meanwhile_is_stale_again_when_it_serves() -> None:
+    with a_world() as world:
+        (world.root / "a.smss").write_text(smss("f", "one"))
+        await world.catch_up()
+        await world.settled()
+        (world.root / "a.smss").write_text(smss("f", "two", opening="raises"))
+        await world.catch_up()
+        await world.settled()
+        record = world.catalog.records["a"]
+        assert record.state is EngineState.STALE
+        stale = record.reason
+        world.engines.engine_failed(record, "down")
+        world.engines.functions_changed(world.root / "a.smss")
+        assert (record.state, record.reason) == (EngineState.STALE, stale)
+        await world.engines.close()
+        assert sorted(map(id, Player.opened)) == sorted(map(id, Player.closed))
+
+
+@pytest.mark.parametrize("opening", ["", "raises"])
+async def test_a_failed_engine_gives_way_to_the_next_version_and_is_closed(opening: str) -> None:
+    with a_world() as world:
+        (world.root / "a.smss").write_text(smss("f", "one"))
+        await world.catch_up()
+        await world.settled()
+        old = world.catalog.records["a"]
+        world.engines.engine_failed(old, "down")
+        (world.root / "a.smss").write_text(smss("f", "two", opening=opening))
+        await world.catch_up()
+        await world.settled()
+        state = "failed" if opening else "ready"
+        assert world.shown()["a"][1] == state
+        world.engines.engine_failed(old, "an old version has nothing to say")
+        assert world.shown()["a"][1] == state
+        await world.engines.close()
+        assert sorted(map(id, Player.opened)) == sorted(map(id, Player.closed))
+
+
+async def test_what_did_not_open_is_opened_when_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_SECONDS", 0.01)
+    with a_world() as world:
+        (world.root / "a.smss").write_text(smss("f", "one", opening="flag"))
+        await world.catch_up()
+        await world.settled()
+        assert world.shown()["a"][1] == "failed"
+        Player.release.set()
+        async with asyncio.timeout(10):
+            while world.shown()["a"][1] != "ready":
+                await asyncio.sleep(0.01)
         await world.engines.close()

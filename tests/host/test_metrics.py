@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.engine import EngineState
-from enginehost.metrics import METRICS, render
+from enginehost.metrics import METRICS, OTHERS, escaped, render
 from enginehost.record import BUCKETS, Stats
 
 names = st.text(st.characters(), min_size=1, max_size=20) | st.sampled_from(
@@ -78,6 +78,44 @@ def test_engines_are_counted_by_state() -> None:
     text = render(invoker({}), catalog).decode()
     assert 'enginehost_engines{state="ready"} 2\n' in text
     assert 'enginehost_engines{state="failed"} 1\n' in text
+
+
+@given(
+    st.dictionaries(names, st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 3)), max_size=6),
+)
+@settings(max_examples=60, deadline=None)
+def test_totals_are_the_same_for_every_reader(functions: dict[str, tuple[bool, int, int]]) -> None:
+    stats: dict[str, Stats] = {}
+    for name, (_, calls, running) in functions.items():
+        counted = stats[name] = Stats()
+        counted.running = running
+        for _ in range(calls):
+            counted.add("ok", 0.1)
+
+    def totals(text: bytes) -> list[float]:
+        families = {family.name: family for family in text_string_to_metric_families(text.decode())}
+        return [
+            sum(sample.value for sample in families[family].samples if sample.name in (family, suffixed))
+            for family, suffixed in (
+                ("enginehost_calls", "enginehost_calls_total"),
+                ("enginehost_calls_running", ""),
+                ("enginehost_call_duration_seconds", "enginehost_call_duration_seconds_count"),
+            )
+        ]
+
+    part = render(invoker(stats), Catalog(), lambda signature: functions[signature.name][0])
+    assert totals(part) == totals(render(invoker(stats), Catalog()))
+    for name, (visible, _, _) in functions.items():
+        if not visible:
+            assert f'function="{escaped(name)}"' not in part.decode()
+
+
+def test_a_function_that_has_the_name_of_the_sum_is_a_part_of_it() -> None:
+    stats = {OTHERS: Stats(), "hidden": Stats()}
+    for counted in stats.values():
+        counted.add("ok", 0.1)
+    text = render(invoker(stats), Catalog(), lambda signature: signature.name != "hidden").decode()
+    assert f'enginehost_calls_total{{function="{OTHERS}",outcome="ok"}} 2\n' in text
 
 
 async def test_the_event_loop_goes_on_while_ten_thousand_functions_are_rendered() -> None:

@@ -200,8 +200,8 @@ def test_what_is_wrong_is_found_at_its_line(text: str, expected: tuple[str, Seve
 
 
 def test_what_is_wrong_with_a_schema_shows_no_value_from_outside() -> None:
-    text = 'FUNCTION_PARAMETERS=[{"name":"a","minimum":"${secret:s}"}]'
-    declaration = declare(text, Sources(secret=lambda name: "hunter2"))
+    text = 'FUNCTION_PARAMETERS=[{"name":"a","minimum":"${file:s}"}]'
+    declaration = declare(text, Sources(file=lambda path: "hunter2"))
     assert read_signature(declaration) is None
     assert [found.code for found in declaration.diagnostics] == ["bad-schema"]
     assert "hunter2" not in str(declaration.diagnostics[0])
@@ -344,3 +344,22 @@ def test_any_json_gives_a_usable_schema_or_an_error(declared: Any, required: Any
     assert schema["type"] == "object"
     assert set(schema.get("required", [])) <= set(schema["properties"])
     assert not set(parts.bind) & set(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits"),
+    [
+        ('"type": "integer", "default": "x"', False),
+        ('"type": "int", "default": 1', True),
+        ('"enum": ["a"], "default": "b"', False),
+        ('"type": "string", "format": "date", "default": "soon"', False),
+        ('"type": "string", "default": ""', True),
+        ('"type": "object", "properties": {"n": {"type": "integer"}}, "default": {"n": "x"}', False),
+        ('"default": null', True),
+    ],
+)
+def test_a_default_that_its_own_schema_refuses_is_a_warning(schema: str, fits: bool) -> None:
+    text = f'FUNCTION_NAME = f\nFUNCTION_PARAMETERS = [{{"name": "a", {schema}}}]'
+    declaration = interpret(text.encode(), Path("f.smss"))
+    assert read_signature(declaration) is not None
+    assert ("default-mismatch" in [one.code for one in declaration.diagnostics]) is not fits

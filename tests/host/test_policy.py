@@ -146,11 +146,11 @@ def test_the_settings_choose_the_policy(tmp_path: Path):
     [
         ("rules:\n  - allow: call\n    subject: [a]\n", 3, "unknown key 'rules.0.subject'", "subjects"),
         ("defaults: deny\n", 1, "unknown key 'defaults'", "default"),
-        ("rules:\n  - allow: cal\n    callers: anyone\n", 2, "rules.0.allow: should be 'view' or 'call'", ""),
+        ("rules:\n  - allow: cal\n    callers: anyone\n", 2, "rules.0.allow has to be 'view' or 'call'", ""),
         ("rules:\n  - allow: call\n", 2, "says to whom", ""),
         ("rules:\n  - callers: anyone\n", 2, "either allow or deny", ""),
         ("rules:\n  - allow: call\n    deny: view\n", 2, "either allow or deny", ""),
-        ("rules:\n  - deny: call\n    subjects: []\n", 3, "at least 1", ""),
+        ("rules:\n  - deny: call\n    subjects: []\n", 3, "must not be empty", ""),
         ("rules:\n  - deny: call\n    subjects: [42]\n", 3, "has to be text", "quotes"),
         ("rules:\n  - deny: call\n    callers: anonymous\n    scopes: a\n", 2, "only authenticated", ""),
         ("rules: {}\n", 1, "rules", ""),

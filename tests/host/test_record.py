@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Sequence
@@ -11,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enginehost.errors import ExecutionFailed
+from enginehost.errors import EngineHostError, ExecutionFailed
 from enginehost.record import BUCKETS, RawRecord, Recorder, Stats, call_record, cause_text
 
 
 def raw(number: int, function: str = "f") -> tuple[Any, ...]:
-    return (1e9, function, "e", "s", "t", "python", number, 1, 0, "ok", 0.001, None, None, None)
+    return (1e9, function, "e", "s", "t", "python", number, 1, 0, "ok", 0.001, None, None, None, "")
 
 
 class Kept:
@@ -131,7 +132,17 @@ def test_a_record_keeps_the_end_of_a_long_cause_and_nothing_else_of_the_error() 
             raise ExecutionFailed("f failed") from error
     except ExecutionFailed as error:
         text = cause_text(error)
-        record = call_record(RawRecord._make((*raw(1)[:11], error, None, None)))
+        record = call_record(RawRecord._make((*raw(1)[:11], error, None, None, "")))
     assert len(text) == 8000
     assert text.endswith("the end\n")
     assert record.error == "f failed"
+
+
+def test_how_the_host_ends_a_call_is_no_cause():
+    for cause in (asyncio.CancelledError(), EngineHostError("the host's own")):
+        error = EngineHostError("it took too long")
+        error.__cause__ = cause
+        assert cause_text(error) == ""
+    error = EngineHostError("it broke")
+    error.__cause__ = RuntimeError("why")
+    assert "RuntimeError: why" in cause_text(error)

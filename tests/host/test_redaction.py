@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from enginehost.redaction import MIN_LENGTH, Redactor
+from enginehost.redaction import MASK, MIN_LENGTH, Redactor
 
 SECRETS = st.lists(st.text('abc é"\\/&', min_size=1, max_size=8), max_size=6)
 
@@ -57,3 +60,56 @@ def test_short_values_and_lone_surrogates_do_no_harm() -> None:
 def test_ten_thousand_secrets_cost_no_more_than_one() -> None:
     many = redactor(*(f"secret-{n:08}" for n in range(10_000)))
     assert many("the key secret-00001234 was refused") == "the key *** was refused"
+
+
+SPELLINGS = {
+    "JSON": json.dumps,
+    "JSON in UTF-8": lambda text: json.dumps(text, ensure_ascii=False),
+    "JSON with escaped slashes": lambda text: json.dumps(text).replace("/", "\\/"),
+    "JSON in JSON": lambda text: json.dumps(json.dumps(text)),
+    "escapes only": lambda text: "".join(f"\\u{ord(c):04X}" for c in text),
+    "a repr": repr,
+    "a repr of bytes": lambda text: repr(text.encode()),
+    "a repr of JSON": lambda text: repr(json.dumps(text)),
+    "HTML": html.escape,
+    "a URL": lambda text: quote(text, safe=""),
+    "a form": quote_plus,
+    "a URL in JSON": lambda text: json.dumps(quote(text)),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@settings(max_examples=40, deadline=None)
+@given(st.text("aZ19/\\\"'&<>+=% éß", min_size=24, max_size=40), st.integers(0, 30))
+def test_a_secret_is_found_in_every_spelling_and_where_the_text_is_cut(
+    name: str, secret: str, cut: int
+) -> None:
+    redact, spelled = redactor(secret), SPELLINGS[name](secret)
+    assert len(redact(f"key: {spelled}, more").replace(MASK, "")) <= len("key: '\"b\\\"', more") + 4
+    begun = f"key: {spelled}"[: 5 + min(cut + 5 * len(spelled) // 6, len(spelled))]
+    left = redact(begun).removeprefix("key: ").replace(MASK, "")
+    assert len(left) < max(len(spelled) / 2, 12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(min_size=0, max_size=5), st.text("abc19é&", min_size=10, max_size=30), st.text(max_size=5))
+def test_a_secret_is_found_within_base64(before: str, secret: str, after: str) -> None:
+    data = "".join((before, secret, after)).encode("utf-8", "surrogatepass")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        found = redactor(secret)(encode(data).decode())
+        assert MASK in found
+        middle = encode(secret.encode()[3:-3]).decode().rstrip("=")
+        assert len(middle) < 8 or middle not in found
+
+
+def test_ten_thousand_secrets_with_one_beginning_cost_little() -> None:
+    started = time.thread_time()
+    many = redactor(*(f"secret-{n:08}" for n in range(10_000)))
+    assert many("secret-00001234 " * 500) == "*** " * 500
+    assert time.thread_time() - started < 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("\\ux0d8%&;#aF\"'", max_size=60))
+def test_no_text_stops_the_search(text: str) -> None:
+    assert redactor("zzzz")(text) == text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enginehost.local_paths import know_folder
 from enginehost.redaction import Redactor
 from enginehost.safe_text import MOST, explain, safe_text
 
@@ -60,9 +62,26 @@ def test_what_looks_like_a_secret_is_masked(text: str) -> None:
         (r"'C:\\Users\\bob\\x.txt'", "x.txt", "bob"),
         (r"C:\Program Files (x86)\bob\x.txt", "x.txt", "bob"),
         (r"\\server\share\bob\x.txt", "x.txt", "server"),
+        ("in //home/alice/s/x.py", "in x.py", "alice"),
+        ("cc -I/home/alice/include x", "include x", "alice"),
+        ("--prefix=/home/alice/p", "--prefix=p", "alice"),
+        ("C:/Users/alice/x is missing", "x is missing", "alice"),
+        ("no ~/.ssh/id", "no id", "ssh"),
+        ("no ~alice/.ssh/id", "no id", "alice"),
+        (r"first\n/home/alice/x", "x", "alice"),
+        ("/home/alice/my (proj)/secret/x.py: no", "x.py: no", "proj"),
+        ("'/home/alice/a,b/c/d.py'", "'d.py'", "a,b"),
+        ("/home/al:ice/q/w.py: boom", "w.py: boom", "ice"),
+        (r'{"at":"\/home\/alice\/x"}', '{"at":"x"}', "alice"),
+        ("at https://a.example/?f=/home/alice/x", "https://a.example/?f=x", "alice"),
+        ("['/home/alice/x', '/home/alice/y']", "['x', 'y']", "alice"),
+        ("(see /usr/lib/x.py) or a/b", "(see x.py) or a/b", "/usr"),
+        ("x/srv/known/folder/a/b.py", "b.py", "known"),
+        ("my/srv/known/folder: gone", "folder: gone", "known"),
     ],
 )
 def test_a_local_path_is_cut_to_its_last_part(text: str, kept: str, gone: str) -> None:
+    know_folder(Path("/srv/known/folder"))
     found = plain(text)
     assert kept in found
     assert gone not in found
@@ -72,6 +91,8 @@ def test_a_local_path_is_cut_to_its_last_part(text: str, kept: str, gone: str) -
     "text",
     [
         "GET https://example.org/usr/lib/x failed: 404",
+        "GET http://home/usr/lib/x failed: 404",
+        "s3://bucket/home/x, //home.example.org/usr/x, pkg/usr/lib/x",
         "expected a/b, got b/a",
         "the pointer /name/0 is wrong",
         "no such city: Bär/lin",
@@ -95,7 +116,8 @@ def test_a_text_never_grows_beyond_its_masks(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     ["-password", "a-", "password", "=", "'", '"', "/a", "/a ", "/usr/", " /usr/ ", "C:\\a", "\\\\a\\", "://",
-     "://a:", "@", "bearer ", "token='", "a:", "[", "api_key", " ", "\n", "token:\t"],
+     "://a:", "@", "//", "/home/", "/home/a ", "\\/", "\\/home", "~/", "C:/", "/home/(", "x://", "-I/home",
+     "\\n/usr", "bearer ", "token='", "a:", "[", "api_key", " ", "\n", "token:\t"],
 )  # fmt: skip
 def test_no_long_text_takes_long(piece: str) -> None:
     text = piece * (200_000 // len(piece))
@@ -122,3 +144,23 @@ def test_an_exception_without_a_text_that_can_be_told_is_told_by_its_type() -> N
     assert explain(Mute(), str) == "Mute"
     assert explain(ValueError(), str) == "ValueError"
     assert explain(ValueError("no such city"), str) == "ValueError: no such city"
+
+
+@pytest.mark.parametrize(
+    "traceback",
+    [
+        'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    secret()',
+        '  + Exception Group Traceback (most recent call last):\n  |   File "x.py", line 3, in f',
+        '  File "x.py", line 3, in f\n    secret()\n',
+    ],
+)
+def test_a_text_ends_where_a_traceback_begins(traceback: str) -> None:
+    assert plain(f"boom\n{traceback}") == "boom"
+    assert explain(ValueError(traceback), str) == "ValueError"
+
+
+def test_the_name_of_a_class_is_as_safe_as_its_text() -> None:
+    redactor = Redactor()
+    redactor.add("s3cr3t")
+    assert explain(type("Boom_s3cr3t", (Exception,), {})("x"), redactor) == "Boom_***: x"
+    assert len(explain(type("B" * 5000, (Exception,), {})(), redactor)) <= 200

@@ -134,6 +134,13 @@ def test_engine_secrets_are_merged_and_the_first_plugin_has_a_key() -> None:
     assert Secrets(engine_stores=stores).engine_secrets("1", "x") == {"API_KEY": "a-1-x", "URL": "b-url"}
 
 
+def test_names_and_descriptions_in_a_store_are_no_secrets() -> None:
+    answers = {"FUNCTION_NAME": "weather", "API_KEY": "hunter22", "FUNCTION_BIND": '{"k": "v"}'}
+    secrets = Secrets(engine_stores=[store("a", lambda **_: answers, "engine_secrets")])
+    secrets.engine_secrets("e", "a")
+    assert secrets.redactor("weather failed: hunter22") == "weather failed: ***"
+
+
 def test_what_was_resolved_is_redacted(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("from-file\n")
     secrets = Secrets(

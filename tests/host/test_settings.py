@@ -128,7 +128,7 @@ def test_private_networks_are_closed_once_others_can_reach_the_host(folder: Path
         ("http: nowhere\n", (1, 1), "is no address", ""),
         ("http: [1]\n", (1, 1), "http", ""),
         ("a: 1\na: 2\n", (2, 1), "twice", ""),
-        ("default_timeout: -1\n", (1, 1), "greater than 0", ""),
+        ("default_timeout: -1\n", (1, 1), "default_timeout has to be above 0", ""),
         ("drain_seconds: .inf\n", (1, 1), "finite", ""),
         ("max_result_bytes: 5 lightyears\n", (1, 1), "max_result_bytes", ""),
         ("policy:\n  rules:\n    - allow: call\n", (3, 7), "says to whom", ""),
@@ -137,7 +137,7 @@ def test_private_networks_are_closed_once_others_can_reach_the_host(folder: Path
         ("tokens:\n  - {name: a, token: 1234567890123456}\n", (2, 5), "quotes", ""),
         ("oidc:\n  - issuer: http://i.example\n    audience: a\n", (2, 5), "https", ""),
         ("oidc:\n  - {issuer: 'https://i', audience: a, algorithms: [HS256]}\n", (2, 40), "HS256 is not", ""),
-        ("oidc:\n  - {issuer: 'https://i', audience: []}\n", (2, 27), "at least 1", ""),
+        ("oidc:\n  - {issuer: 'https://i', audience: []}\n", (2, 27), "must not be empty", ""),
         ("just text\n", (1, 0), "keys with values", ""),
         ("databus: {domain: 233}\n", (1, 11), "232", ""),
     ],
@@ -209,7 +209,7 @@ def test_a_token_is_kept_as_its_digest_and_shown_nowhere(folder: Path):
 def test_an_error_about_a_token_never_prints_it(folder: Path, entry: dict[str, Any]):
     with pytest.raises(ConfigError) as caught:
         load(folder, tokens=[entry])
-    with pytest.raises(ValidationError) as direct:
+    with pytest.raises(ConfigError) as direct:
         HostSettings(tokens=[entry])  # pyright: ignore[reportArgumentType]
     said = f"{caught.value} {caught.value!r} {caught.value.detail} {direct.value}"
     assert not any(str(secret) in said for secret in (TOKEN, "short-secret", "secret with blanks"))
@@ -276,3 +276,29 @@ def test_importing_the_package_does_not_load_the_settings():
     code = "import sys, enginehost; print('enginehost.settings' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message", "hint"),
+    [
+        ({"foo": 1}, "unknown key 'foo'", "there are"),
+        ({"default_timeout": "soon"}, "default_timeout has to be a number", ""),
+        ({"max_workers": 0}, "max_workers has to be above 0", ""),
+        ({"max_result_bytes": "big"}, "max_result_bytes has to be a size", ""),
+        ({"http": {"docs": "perhaps"}}, "http.docs has to be true or false", ""),
+        ({"databus": {"enabled": "perhaps"}}, "databus.enabled has to be true or false, or 'auto'", ""),
+    ],
+)
+def test_a_program_hears_of_a_mistake_as_a_file_does(fields: dict[str, Any], message: str, hint: str):
+    with pytest.raises(ConfigError) as caught:
+        HostSettings(**fields)
+    assert caught.value.message.startswith(message)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["http: 1.2.3.4:99999\n", "databus: {domain: 900}\n"])
+def test_one_mistake_counts_as_one(folder: Path, text: str):
+    (folder.parent / "enginehost.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(folder)
+    assert "more)" not in caught.value.message

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from enginehost.errors import ConfigError, EngineHostError, ExecutionFailed
 from enginehost.record import CallRecord, RawRecord
+from enginehost.redaction import Redactor
 from enginehost.sinks import MOST_KEPT, AuditFile, console_log, each, json_log, line
 
 SURROGATES = st.text(st.characters(), max_size=20) | st.text(st.characters(categories=["Cs"]), max_size=3)
@@ -184,3 +185,25 @@ def test_an_observer_that_fails_on_one_call_sees_the_others() -> None:
     with pytest.raises(RuntimeError, match="failed on 1 of 3 call records"):
         each(observe)([raw(1), raw(2), raw(3)])
     assert seen == ["1", "3"]
+
+
+def test_no_sink_writes_a_known_secret(tmp_path: Path) -> None:
+    redactor = Redactor()
+    redactor.add("s3cr3t-key")
+    error = ExecutionFailed("it said s3cr3t-key")
+    error.__cause__ = ValueError("s3cr3t-key " * 5000 + "in /home/alice/x.py")
+    machine, people = io.StringIO(), io.StringIO()
+    told: list[CallRecord] = []
+    audit = AuditFile(tmp_path / "audit.jsonl", values=False, redact=redactor)
+    for sink in (
+        json_log(machine, redactor),
+        console_log(people, redactor),
+        each(told.append, redactor),
+        audit,
+    ):
+        sink([raw(error=error)])
+    audit.close()
+    written = [machine.getvalue(), people.getvalue(), (tmp_path / "audit.jsonl").read_text()]
+    for text in (*written, told[0].error, told[0].cause):
+        assert "s3cr3t" not in text
+        assert "it said ***" in text or "/home/alice/x.py" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -252,6 +252,25 @@ async def test_an_endless_stream_that_never_waits_is_collected_within_its_deadli
     async with serving(wide, limits=Limits(max_result_bytes=50_000)) as host:
         with pytest.raises(TooLarge, match="50000"):
             await host.call("wide")
+
+
+async def test_a_stream_that_never_waits_lets_others_have_their_turn() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with serving(endless) as host:
+        task = asyncio.create_task(other())
+        async with aclosing(host.stream("endless")) as items:
+            async for number in items:
+                if number == 1000:
+                    break
+        task.cancel()
+    assert 1000 // 16 <= turns < 1000
 
 
 async def test_a_stream_takes_only_an_object() -> None:

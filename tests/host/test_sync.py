@@ -198,3 +198,18 @@ def test_the_hosts_own_thread_is_told_instead_of_hanging() -> None:
         host._run(host.host.add_engine(EngineRecord("odd", "Test"), Odd(EngineContext("odd"))))
         with pytest.raises(ExecutionFailed, match="wait for itself"):
             host.call("odd")
+
+
+def test_slips_of_the_program_are_told_as_its_own() -> None:
+    with serving() as host:
+        for wrong in ({"timeout": "x"}, {"timeout": True}, {"caller": "ada"}):
+            with pytest.raises(TypeError, match=next(iter(wrong))):
+                host.call("add", {"a": 1, "b": 2}, **wrong)  # pyright: ignore[reportArgumentType]
+            with pytest.raises(TypeError, match=next(iter(wrong))):
+                list(host.stream("add", {"a": 1, "b": 2}, **wrong))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with HostSync(tmp_path / "nosuch", databus=None, settings=HostSettings()) as host:
+        assert [found.code for found in host.host.own_problems()] == ["folder-missing"]
+    assert "there is no folder" in caplog.text

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import base64
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from pydantic import SecretStr
 
 from enginehost.errors import ConfigError
 from enginehost_engines.rest.config import AuthKind, RestConfig
+
+_TELLING = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth|cookie")
+_KEY = re.compile(r"(?=[^\s]*[0-9])(?=[^\s]*[A-Za-z])[^\s]{16,}")
 
 
 def auth_kind(config: RestConfig) -> AuthKind:
@@ -54,6 +60,23 @@ def _needed(secret: SecretStr | None, key: str, kind: str) -> str:
 
 def _missing(key: str, kind: str) -> ConfigError:
     return ConfigError(f"{key} is missing, which AUTH={kind} needs", reason="missing-credentials")
+
+
+def is_telling(name: str, text: str) -> bool:
+    """Whether a text is a secret by its name, or by its look: long, letters and digits, without a blank."""
+    return _TELLING.search(name) is not None or _KEY.fullmatch(text) is not None
+
+
+def telling_values(constants: Any, name: str = "") -> Iterator[str]:
+    """The texts in a document that are secrets as far as one can tell."""
+    if isinstance(constants, Mapping):
+        for member, value in cast("Mapping[Any, Any]", constants).items():
+            yield from telling_values(value, str(member))
+    elif isinstance(constants, list):
+        for value in cast("list[Any]", constants):
+            yield from telling_values(value, name)
+    elif isinstance(constants, str) and is_telling(name, constants):
+        yield constants
 
 
 def credentials(config: RestConfig) -> list[str]:

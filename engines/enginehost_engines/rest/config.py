@@ -14,6 +14,9 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 QueryStyle = Literal["exploded", "joined", "deepObject"]
 """How a list or an object stands in a query: ``k=1&k=2``, ``k=1,2`` or ``k[a]=1``."""
 
+FollowRedirects = Literal["never", "same-origin", "any-method"]
+"""Which redirects are followed; all of them only within the origin of the URL."""
+
 AuthKind = Literal["none", "api_key", "bearer", "basic"]
 """The ways to prove who calls the remote service."""
 
@@ -57,8 +60,8 @@ class RestConfig(EngineConfig):
         default_factory=dict,
         description="Where each parameter goes (JSON object: name to `path`, `query`, `header:X`, `cookie`,"
         " `body`, `body:/json/pointer`, `form`, `file`, `raw`). `query:x`, `cookie:x`, `body:x`, `form:x` and"
-        " `file:x` give it another name on the wire. Absent: `path` if in the URL, else `query` for GET,"
-        " HEAD, DELETE, else `body`.",
+        " `file:x` give it another name on the wire; `path:encoded` lets a value hold slashes, as %2F."
+        " Absent: `path` if in the URL, else `query` for GET, HEAD, DELETE, else `body`.",
     )
     query_style: Annotated[QueryStyle, _without_case("exploded", "joined", "deepObject")] = Field(
         default="exploded",
@@ -91,6 +94,12 @@ class RestConfig(EngineConfig):
         default=None,
         gt=0,
         description="Seconds the endpoint may be silent; absent: what is left of the call, else 60.",
+    )
+    follow_redirects: Annotated[FollowRedirects, _without_case("never", "same-origin", "any-method")] = Field(
+        default="same-origin",
+        description="Redirects are followed within the scheme, host and port of the URL, or from http to"
+        " https there: `same-origin` those of GET and HEAD, and a 303 after any method, which asks for a GET;"
+        " `any-method` also those that repeat a POST, PUT, PATCH or DELETE, or drop it; `never` none.",
     )
     max_response_bytes: int = Field(
         default=16 * 2**20,

@@ -11,7 +11,7 @@ import anyio
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext
 from enginehost.errors import CallTimeout, ExecutionFailed
 from enginehost.signature import FunctionSignature
-from enginehost_engines.rest.auth import credentials
+from enginehost_engines.rest.auth import credentials, is_telling, telling_values
 from enginehost_engines.rest.config import RestConfig
 from enginehost_engines.rest.request import make_plan
 from enginehost_engines.rest.response import NOTHING, MediaType, make_selector, read_body, shape
@@ -41,6 +41,8 @@ class _HttpEngine(AbstractFunctionEngine):
         self._host = self._plan.endpoint.origin.host
         self._client: Client | None = None
         self._warn_of_json_form()
+        for secret in self._own_secrets():
+            context.conceal(secret)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -87,12 +89,27 @@ class _HttpEngine(AbstractFunctionEngine):
         body = b""
         if media.is_json or media.is_text or not media.essence:
             body = await _beginning(response)
-        raise status_failure(self._host, response.status_code, media.text(body), self._secrets(parameters))
+        secrets = set(self._secrets(parameters))
+        text = self.context.redact(media.text(body))
+        if len(body) == _ERROR_BODY_BYTES:  # the end may be the beginning of a secret
+            text = text[: -max(map(len, secrets))]
+        raise status_failure(self._host, response.status_code, text, secrets)
+
+    def _own_secrets(self) -> Iterator[str]:
+        """The secrets that stand in the file, as far as one can tell."""
+        endpoint = self._plan.endpoint
+        yield from credentials(self.config)
+        yield from telling_values(self.config.headers)
+        yield from telling_values(self.config.body_constants)
+        yield from telling_values(endpoint.query_pairs)
+        yield from (segment for segment in endpoint.literal_segments if is_telling("", segment))
 
     def _secrets(self, parameters: Mapping[str, Any]) -> Iterator[str]:
-        yield from credentials(self.config)
+        """What a service may repeat and no caller should read."""
+        yield self.config.api_endpoint_url
+        yield from self._own_secrets()
+        yield from self._plan.endpoint.query_pairs.values()
         yield from (str(value) for value in self.config.headers.values())
-        yield from self._plan.endpoint.query_values
         yield from (str(parameters[name]) for name in self.context.bind if name in parameters)
 
     def _select_from(self, value: Any) -> Any:
@@ -139,7 +156,7 @@ class RestEngine(_HttpEngine):
         timeouts = self._timeouts(call)
         client = await self._connected()
         with self._told(timeouts), self._until_deadline(call):
-            async with client.exchange(message, timeouts) as response:
+            async with client.exchange(message, timeouts, self._plan.redirects) as response:
                 await self._refuse_failure(response, parameters)
                 return self._selected(await self._result(response))
         raise AssertionError("a scope that ends early raises")
@@ -169,7 +186,7 @@ class StreamRestEngine(_HttpEngine):
         timeouts = self._timeouts(call)
         client = await self._connected()
         with self._told(timeouts):
-            async with client.exchange(message, timeouts) as response:
+            async with client.exchange(message, timeouts, self._plan.redirects) as response:
                 await self._refuse_failure(response, parameters)
                 async for item in self._in_time(
                     items(response, self.config.max_response_bytes, self._host), call

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from enginehost.errors import ConfigError
 from enginehost_engines.rest.wire import TOKEN
@@ -29,7 +30,10 @@ FORBIDDEN_HEADERS = frozenset(
 )
 """Headers that decide where a message goes and where it ends: no file and no value sets them."""
 
+_MOST_NAMED = 20
 _QUERY_METHODS = frozenset({"GET", "HEAD", "DELETE"})
+_ENCODED = "encoded"
+_DEEPEST = 64
 _BAD_TILDE = re.compile(r"~(?![01])")
 
 
@@ -59,6 +63,8 @@ class Placement:
     place: Place
     name: str
     pointer: tuple[str, ...] = ()
+    encoded: bool = False
+    """Whether a value in the path may hold slashes, which travel as ``%2F``."""
 
 
 def default_place(method: str) -> Place:
@@ -70,13 +76,13 @@ def read_placements(
     declared: Mapping[str, str], parameters: Iterable[str], in_url: frozenset[str], method: str
 ) -> tuple[Placement, ...]:
     """The place of each of ``parameters``; :class:`ConfigError` where the file contradicts itself."""
-    names = list(dict.fromkeys(parameters))
+    names = dict.fromkeys(parameters)
     for name in [*declared, *sorted(in_url)]:
         if name not in names:
             key = KEY if name in declared else "API_ENDPOINT_URL"
             raise ConfigError(
                 f"{key} names {name!r}, which is no parameter of the function",
-                hint=f"declared are: {', '.join(names) or 'none'}",
+                hint=f"declared are: {', '.join(islice(names, _MOST_NAMED)) or 'none'}",
                 reason="undeclared-parameter",
             )
     placements = tuple(_placement(name, declared.get(name), in_url, method) for name in names)
@@ -86,9 +92,10 @@ def read_placements(
 
 def _placement(name: str, text: str | None, in_url: frozenset[str], method: str) -> Placement:
     if name in in_url:
-        if text is not None and text.strip().casefold() != Place.PATH:
-            raise _wrong(name, f"is {text!r}, but the URL holds {{{name}}}")
-        return Placement(name, Place.PATH, name)
+        word, _, rest = (text or Place.PATH).casefold().partition(":")
+        if word.strip() != Place.PATH or rest.strip() not in ("", _ENCODED):
+            raise _wrong(name, f"is {text!r}, but the URL holds {{{name}}}", "write path, or path:encoded")
+        return Placement(name, Place.PATH, name, encoded=rest.strip() == _ENCODED)
     if text is None:
         return Placement(name, default_place(method), name)
     return _parse(name, text.strip())
@@ -129,6 +136,8 @@ def read_pointer(name: str, text: str) -> tuple[str, ...]:
     """The tokens of an RFC 6901 JSON Pointer that is not empty."""
     if _BAD_TILDE.search(text):
         raise _wrong(name, f"has the malformed JSON Pointer {text!r}", "write ~0 for ~ and ~1 for /")
+    if text.count("/") > _DEEPEST:
+        raise _wrong(name, f"has a JSON Pointer of more than {_DEEPEST} parts")
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:])
 
 

@@ -62,6 +62,9 @@ class Plan:
     sends_type: bool
     """Whether the body's own media type is sent (the file's ``Content-Type`` header replaces it)."""
     query_style: str
+    redirects: str
+    encoded: frozenset[str]
+    """Parameters in the path whose values may hold slashes."""
     extras: Place | None
     """Where arguments go that are not declared; ``None``: they are refused."""
     reserved: frozenset[str]
@@ -111,9 +114,9 @@ class Plan:
             if name not in parts.path:
                 raise _refusal(name, ValueError("is needed: the address holds it"))
         try:
-            path, own = endpoint.path(parts.path), endpoint.own_query(parts.path)
+            path, own = endpoint.path(parts.path, self.encoded), endpoint.own_query(parts.path)
         except ValueError as error:
-            raise _refusal(_culprit(endpoint, parts.path), error) from None
+            raise _refusal(_culprit(endpoint, parts.path, self.encoded), error) from None
         query = "&".join([own, *parts.query]) if own else "&".join(parts.query)
         return (f"{path}?{query}" if query else path).encode("ascii")
 
@@ -155,11 +158,11 @@ class _Parts:
             self.body.append((placement, value))
 
 
-def _culprit(endpoint: Endpoint, values: Mapping[str, str]) -> str:
+def _culprit(endpoint: Endpoint, values: Mapping[str, str], encoded: frozenset[str]) -> str:
     """The parameter whose value made the path impossible."""
     for parts in endpoint.segments:
         try:
-            replace(endpoint, segments=(parts,)).path(values)
+            replace(endpoint, segments=(parts,)).path(values, encoded)
         except ValueError:
             return next(part.name for part in parts if part.name)
     return ""
@@ -208,6 +211,8 @@ def make_plan(config: RestConfig, signature: FunctionSignature, bound: Iterable[
         body=body,
         sends_type="content-type" not in fixed,
         query_style=config.query_style,
+        redirects=config.follow_redirects,
+        encoded=frozenset(placement.parameter for placement in placements if placement.encoded),
         extras=default_place(method) if is_open else None,
         reserved=endpoint.query_keys
         | set(config.body_constants)
@@ -274,11 +279,12 @@ def _refuse_collisions(
     placements: Iterable[Placement], fixed: Mapping[str, object], endpoint: Endpoint
 ) -> None:
     """A parameter may not stand beside, or replace, what the file itself says."""
+    query_keys = endpoint.query_keys
     for placement in placements:
         where = ""
         if placement.place is Place.HEADER and placement.name.lower() in fixed:
             where = f"the header {placement.name}"
-        elif placement.place is Place.QUERY and placement.name in endpoint.query_keys:
+        elif placement.place is Place.QUERY and placement.name in query_keys:
             where = f"{placement.name!r} in the query of the URL"
         if where:
             raise ConfigError(
@@ -288,8 +294,15 @@ def _refuse_collisions(
             )
 
 
-def redirected(message: Message, status: int, origin: Origin, target: str) -> Message:
-    """The request that follows a redirect (RFC 9110, 15.4): after 303, and a POST after 301 or 302, a GET."""
+def redirected(
+    message: Message, status: int, origin: Origin, target: str, *, any_method: bool
+) -> Message | None:
+    """The request that follows a redirect (RFC 9110, 15.4): after 303, and a POST after 301 or 302, a GET.
+
+    ``None`` where that would do again what is neither a GET nor a HEAD, or drop it, without ``any_method``.
+    """
+    if status != 303 and not any_method and message.method not in ("GET", "HEAD"):
+        return None
     path = quote(target, safe=_QUERY_SAFE).encode()
     becomes_get = message.method != "HEAD" if status == 303 else status < 303 and message.method == "POST"
     if not becomes_get:

@@ -16,6 +16,9 @@ NOTHING: Any = object()
 
 Selector = Callable[[Any], Any]
 
+MOST_IN_PATH = 2000
+"""Characters of ``RESPONSE_PATH``."""
+
 _TEXT_TYPES = frozenset(
     [
         "application/xml",
@@ -125,6 +128,10 @@ def make_selector(path: str | None) -> Selector | None:
     """What ``RESPONSE_PATH`` asks for: a JSON Pointer (begins with ``/``) or a JMESPath expression."""
     if not path:
         return None
+    if len(path) > MOST_IN_PATH:
+        raise ConfigError(
+            f"RESPONSE_PATH is longer than {MOST_IN_PATH} characters", reason="bad-response-path"
+        )
     if path.startswith("/"):
         return _by_pointer(read_pointer("RESPONSE_PATH", path))
     import jmespath

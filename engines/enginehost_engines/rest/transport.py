@@ -95,15 +95,19 @@ class Client:
             await self._shared.pool.aclose()
 
     @asynccontextmanager
-    async def exchange(self, message: Message, timeouts: dict[str, float]) -> AsyncGenerator[httpx2.Response]:
-        """Send, follow redirects that stay on the host, and give the answer with its body still to be read.
+    async def exchange(
+        self, message: Message, timeouts: dict[str, float], redirects: str = "same-origin"
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send, follow ``redirects``, and give the answer with its body still to be read.
 
+        ``redirects`` is what ``FOLLOW_REDIRECTS`` may be; none leads away from the host.
         ``timeouts``: ``connect``, ``pool``, ``read`` and ``write``, in seconds. Raises as httpcore2 does.
         """
-        for hop in range(MOST_REDIRECTS + 1):
+        hops = 0 if redirects == "never" else MOST_REDIRECTS
+        for hop in range(hops + 1):
             response = await self._send(message, timeouts)
             try:
-                following = _following(message, response) if hop < MOST_REDIRECTS else None
+                following = _following(message, response, redirects) if hop < hops else None
                 if following is None:
                     yield response
                     return
@@ -160,7 +164,7 @@ def _proxy(url: str) -> httpcore2.Proxy:
     return httpcore2.Proxy(str(parsed.copy_with(userinfo=b"")), auth=auth)
 
 
-def _following(message: Message, response: httpx2.Response) -> Message | None:
+def _following(message: Message, response: httpx2.Response, redirects: str) -> Message | None:
     """The request that a redirect asks for, if it stays on the host; credentials may only go there."""
     location = response.headers.get("location")
     if response.status_code not in _REDIRECTS or not location:
@@ -175,7 +179,8 @@ def _following(message: Message, response: httpx2.Response) -> Message | None:
     if origin != message.origin and not _only_safer(message.origin, origin):
         return None
     target = (there.path or "/") + (f"?{there.query}" if there.query else "")
-    return redirected(message, response.status_code, origin, target)
+    any_method = redirects == "any-method"
+    return redirected(message, response.status_code, origin, target, any_method=any_method)
 
 
 def _only_safer(old: Origin, new: Origin) -> bool:

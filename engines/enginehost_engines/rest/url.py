@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from enginehost.errors import ConfigError
-from enginehost_engines.rest.wire import check_segment, escape
+from enginehost_engines.rest.wire import check_no_slash, check_segment, escape
 
 KEY = "API_ENDPOINT_URL"
 
@@ -72,14 +72,24 @@ class Endpoint:
         return frozenset(unquote(pair.partition("=")[0]) for pair in literal.split("&") if pair)
 
     @property
-    def query_values(self) -> list[str]:
-        """The values in the URL's own query, decoded: keys that services want there are secret."""
+    def query_pairs(self) -> dict[str, str]:
+        """The names and values in the URL's own query, decoded: keys that services want there are secret."""
         literal = "".join(part.literal for part in self.query)
-        return [unquote(pair.partition("=")[2]) for pair in literal.split("&")]
+        pairs = (pair.partition("=") for pair in literal.split("&"))
+        return {unquote(name): unquote(value) for name, _, value in pairs}
 
-    def path(self, values: Mapping[str, str]) -> str:
-        """The path with ``values`` in their places; ``ValueError`` where one could leave its segment."""
-        return "/".join([_fill_segment(parts, values) for parts in self.segments])
+    @property
+    def literal_segments(self) -> list[str]:
+        """The texts between the slashes of the path that no parameter fills, decoded."""
+        literal = "/".join("".join(part.literal for part in parts) for parts in self.segments)
+        return [unquote(segment) for segment in literal.split("/") if segment]
+
+    def path(self, values: Mapping[str, str], encoded: frozenset[str] = _NO_KEYS) -> str:
+        """The path with ``values`` in their places; ``ValueError`` where one could leave its segment.
+
+        The values of ``encoded`` may hold slashes.
+        """
+        return "/".join([_fill_segment(parts, values, encoded) for parts in self.segments])
 
     def own_query(self, values: Mapping[str, str]) -> str:
         """The URL's own query with ``values`` in their places."""
@@ -90,12 +100,14 @@ def _fill(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
     return "".join([part.literal + (escape(values[part.name]) if part.name else "") for part in parts])
 
 
-def _fill_segment(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
+def _fill_segment(parts: tuple[Part, ...], values: Mapping[str, str], encoded: frozenset[str]) -> str:
     if len(parts) == 1 and not parts[0].name:
         return parts[0].literal
     for part in parts:
         if part.name and not values[part.name]:
             raise ValueError("may not be empty in a path")
+        if part.name and part.name not in encoded:
+            check_no_slash(values[part.name])
     check_segment("".join([unquote(part.literal) + values.get(part.name, "") for part in parts]))
     return _fill(parts, values)
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import quote, unquote
 
 from enginehost.values import encode
@@ -50,18 +51,37 @@ def check_segment(segment: str) -> None:
     """Refuse a path segment that a server could take for another path.
 
     Empty, with control characters, or with a part that reads as ``.`` or ``..``, also to servers that decode
-    twice or cut ``;parameters`` off. A slash is no danger by itself: it travels as ``%2F``.
+    twice, cut ``;parameters`` off, or take wide letters for plain ones (NFKC).
     """
     if not segment:
         raise ValueError("may not be empty in a path")
     if _CONTROLS.search(segment):
         raise ValueError("may not hold control characters in a path")
-    if "." not in segment and "%" not in segment:
+    if segment.isascii() and "." not in segment and "%" not in segment:
         return
-    once = unquote(segment)
-    for reading in (segment, once, unquote(once)):
+    for reading in _readings(segment):
         if any(part.partition(";")[0] in (".", "..") for part in _SEPARATORS.split(reading)):
             raise ValueError("may not be or hold a '.' or '..' segment in a path")
+
+
+def check_no_slash(value: str) -> None:
+    """Refuse a value of a path segment that a server could take for several segments.
+
+    It travels as ``%2F``, but many servers decode that before they look where the request belongs.
+    """
+    if any(_SEPARATORS.search(reading) for reading in _readings(value)):
+        raise ValueError("may not hold a slash or backslash in a path (the placement path:encoded allows it)")
+
+
+def _readings(value: str) -> tuple[str, ...]:
+    """What servers make of a text: as it is, decoded once or twice, with wide letters made plain."""
+    once = unquote(value)
+    readings = (value, once, unquote(once))
+    return readings if value.isascii() and "%" not in value else (*readings, *map(_plain, readings))
+
+
+def _plain(text: str) -> str:
+    return normalize("NFKC", text)
 
 
 def header_value(value: str) -> bytes:

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from enginehost.values import pack, unpack
-from enginehost_engines.worker.child import Channel, describe, log_payload
+from enginehost_engines.worker.child import Channel, about, describe, log_payload
+from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import CALL_ID, Output
 from enginehost_engines.worker.targets import Target, load
 from enginehost_engines.worker.wire import (
@@ -22,9 +23,9 @@ from enginehost_engines.worker.wire import (
     CHANGED,
     CREDIT,
     CREDIT_PAYLOAD,
+    DESCRIBE,
     END,
     ERROR,
-    FAILED,
     ITEM,
     LOG,
     READY,
@@ -41,22 +42,22 @@ _CLOSE_SECONDS = 2.0
 _DONE: Any = object()
 
 
-def serve_concurrently(channel: Channel, output: Output, order: Mapping[str, Any]) -> None:
+def serve_concurrently(channel: Channel, output: Output, order: Mapping[str, Any], imports: Imports) -> None:
     """Load the target and serve the host until it closes the connection."""
-    asyncio.run(_serve(channel, output, order))
+    asyncio.run(_serve(channel, output, order, imports))
 
 
-async def _serve(channel: Channel, output: Output, order: Mapping[str, Any]) -> None:
+async def _serve(channel: Channel, output: Output, order: Mapping[str, Any], imports: Imports) -> None:
     loop = asyncio.get_running_loop()
     try:
         target = load(order)
         await target.open()
     except BaseException as error:  # noqa: BLE001 - user code may raise anything, SystemExit too
-        channel.fail(0, error, FAILED)
+        channel.fail_to_load(error, imports)
         return
     output.ended(0)
-    channel.send(READY, 0, pack(target.info()))
-    server = AsyncServer(output, target)
+    channel.send(READY, 0, about(target, imports))
+    server = AsyncServer(output, target, imports)
     channel.sock.setblocking(False)
     await loop.create_connection(lambda: server, sock=channel.sock)
     await server.gone.wait()
@@ -66,7 +67,8 @@ async def _serve(channel: Channel, output: Output, order: Mapping[str, Any]) -> 
 class AsyncServer(asyncio.Protocol):
     """One task for each call; sync functions one at a time on a thread."""
 
-    def __init__(self, output: Output, target: Target) -> None:
+    def __init__(self, output: Output, target: Target, imports: Imports) -> None:
+        self._imports = imports
         self.gone = asyncio.Event()
         self._output = output
         self._target = target
@@ -95,6 +97,8 @@ class AsyncServer(asyncio.Protocol):
         for kind, call_id, payload in self._reader.feed(data):
             if kind in (CALL, STREAM):
                 self._tasks[call_id] = self._loop.create_task(self._run(kind, call_id, payload))
+            elif kind == DESCRIBE:
+                self._describe(call_id, payload)
             elif kind == CREDIT and call_id in self._credit:
                 for _ in range(CREDIT_PAYLOAD.unpack(payload)[0]):
                     self._credit[call_id].release()
@@ -130,6 +134,14 @@ class AsyncServer(asyncio.Protocol):
             self._tasks.pop(call_id, None)
         self._output.ended(call_id)
         self._send(answer[0], call_id, answer[1])
+        if self._imports.grew():
+            self._send_changed()
+
+    def _describe(self, call_id: int, payload: bytes) -> None:
+        try:
+            self._send(RESULT, call_id, pack(self._target.describe(*unpack(payload))))
+        except Exception as error:  # noqa: BLE001 - a script's names may be anything
+            self._send(ERROR, call_id, describe(error))
 
     async def _result(self, call_id: int, function: str, arguments: dict[str, Any], call: Any) -> Any:
         if self._target.is_sync(function):
@@ -181,4 +193,4 @@ class AsyncServer(asyncio.Protocol):
         self._loop.call_soon_threadsafe(self._send_changed)
 
     def _send_changed(self) -> None:
-        self._send(CHANGED, 0, pack(self._target.info()))
+        self._send(CHANGED, 0, about(self._target, self._imports))

@@ -11,6 +11,7 @@ from typing import Any
 
 from enginehost.errors import EngineHostError
 from enginehost.values import pack, unpack
+from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import Output
 from enginehost_engines.worker.targets import Target, load
 from enginehost_engines.worker.wire import ERROR, FAILED, LOG, Frame, FrameReader, frame
@@ -67,9 +68,14 @@ class Channel:
         with suppress(HostGone):
             self.send(LOG, call_id, log_payload(level, text))
 
-    def fail(self, call_id: int, error: BaseException, kind: int = ERROR) -> None:
+    def fail(self, call_id: int, error: BaseException) -> None:
         """Answer a call with what it raised."""
-        self.send(kind, call_id, describe(error))
+        self.send(ERROR, call_id, describe(error))
+
+    def fail_to_load(self, error: BaseException, imports: Imports) -> None:
+        """Say why there is nothing to call, and which files may be at fault."""
+        imports.add_those_behind(error)
+        self.send(FAILED, 0, pack({"error": describe(error), "files": imports.files}))
 
     def _read(self) -> bytes:
         try:
@@ -116,24 +122,31 @@ def serve(sock: socket.socket) -> None:
     if first is None:
         return
     order = unpack(first[2])
+    imports = Imports([*order["folders"], order["root"]], order.get("script", ""))
     output = Output(channel.send_log)
     output.install(order["level"])
     if order["concurrent"]:
         from enginehost_engines.worker.async_server import serve_concurrently
 
-        serve_concurrently(channel, output, order)
+        serve_concurrently(channel, output, order, imports)
         return
-    target = _load(channel, order)
+    target = _load(channel, order, imports)
     if target is not None:
         from enginehost_engines.worker.sync_server import SyncServer
 
         output.ended(0)
-        SyncServer(channel, output, target).run()
+        SyncServer(channel, output, target, imports).run()
 
 
-def _load(channel: Channel, order: Mapping[str, Any]) -> Target | None:
+def _load(channel: Channel, order: Mapping[str, Any], imports: Imports) -> Target | None:
     try:
         return load(order)
     except BaseException as error:  # noqa: BLE001 - a script may raise anything, SystemExit too
-        channel.fail(0, error, FAILED)
+        channel.fail_to_load(error, imports)
         return None
+
+
+def about(target: Target, imports: Imports) -> bytes:
+    """The payload of READY and CHANGED."""
+    imports.grew()
+    return pack({"about": target.info(), "files": imports.files})

@@ -55,6 +55,12 @@ class EngineClass(Target):
         functions = [function_to_json(function) for function in self._functions.values()]
         return {"functions": functions, "watched": list(self._engine.watched())}
 
+    def describe(self, function: str) -> str:
+        """The mode that the engine gives."""
+        if function not in self._functions:
+            raise NameError(f"the engine has no function {function}", name=function)
+        return str(self._functions[function].mode)
+
     def is_sync(self, function: str) -> bool:
         """By the function's mode."""
         return function in self._functions and self._functions[function].mode is RunMode.SYNC

@@ -10,6 +10,7 @@ from enginehost.errors import (
     EngineUnavailable,
     ExecutionFailed,
     OutcomeUnknown,
+    ResultInvalid,
     error_from_json,
 )
 from enginehost.values import unpack
@@ -30,10 +31,12 @@ class WorkerTraceback(Exception):
         return "\n" + str(self.args[0])
 
 
-def failure(payload: bytes) -> Exception:
-    """The exception that an ERROR or FAILED frame describes."""
+def failure(payload: bytes, name: str = "") -> Exception:
+    """The exception that an ERROR frame describes, in a call of the function ``name``."""
     body = unpack(payload)
     told = body.get("error")
+    if told and name and told["code"] == ResultInvalid.code:
+        told = {**told, "message": f"{name}: {told['message']}"}
     error = error_from_json(told) if told else _named(body["type"])(body["message"])
     error.__cause__ = WorkerTraceback(body["traceback"])
     return error
@@ -59,12 +62,24 @@ def load_failure(error: Exception) -> EngineHostError:
     return unavailable
 
 
-def died(returncode: int, alone: bool) -> EngineHostError:
+def told_by_worker(error: BaseException) -> BaseException:
+    """What of an error's causes the worker told; the error itself where the worker told nothing."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, WorkerTraceback):
+            return cause
+        cause = cause.__cause__
+    return error
+
+
+def died(returncode: int, name: str, alone: bool) -> EngineHostError:
     """The worker ended during a call: that call's doing where it ran ``alone``, else nobody's to say."""
     how = exit_reason(returncode)
+    before = f"{name}: " if name else ""
     if alone:
-        return ExecutionFailed(f"its worker process ended: {how}", detail={"type": "WorkerDied", "exit": how})
-    text = f"the worker process ended while several calls ran on it: {how}"
+        text = f"{before}its worker process ended: {how}"
+        return ExecutionFailed(text, detail={"type": "WorkerDied", "exit": how})
+    text = f"{before}its worker process ended while several calls ran on it: {how}"
     return OutcomeUnknown(text, detail={"exit": how})
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from enginehost.errors import EngineHostError, EngineUnavailable
-from enginehost_engines.worker.failures import load_failure
-from enginehost_engines.worker.process import Worker, WorkerSpec
+from enginehost_engines.worker.failures import load_failure, told_by_worker
+from enginehost_engines.worker.process import Files, Worker, WorkerSpec
 
 if TYPE_CHECKING:
     from enginehost_engines.worker.pool import WorkerPool
@@ -19,7 +19,25 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 1.0
 """After a failed start, calls get the same answer for so long: a crash loop starts one process a second."""
 
+RETRY_ALONE_SECONDS = 2.0, 300.0
+"""How long until a failed start is repeated without a call; twice as long each time, up to the second."""
+
+GROW_SECONDS = 0.005
+"""How long a call waits for one of the busy workers before a further one is started: most calls are short."""
+
 _NEVER = float("inf")
+
+
+class Listener(Protocol):
+    """An engine that uses workers. ``files`` are those of its user that the code imported."""
+
+    def loaded(self, info: Any, files: Collection[str]) -> None:
+        """A worker serves, or what it says of itself has changed."""
+        ...
+
+    def not_loaded(self, reason: str, files: Collection[str]) -> None:
+        """The code cannot be loaded, and no worker serves."""
+        ...
 
 
 class _Waiter:
@@ -35,24 +53,37 @@ class _Waiter:
 class Group:
     """The workers of one spec.
 
-    A call leases a worker and releases it. Workers that serve one call at a time are leased to
-    one; concurrent ones are shared. Processes start when calls wait, up to ``size``.
+    A call leases a worker and releases it. Workers that serve one call at a time are leased to one call of
+    one engine; a further process starts when calls wait for longer than a moment. Concurrent ones are shared
+    by the calls of one engine; there are up to ``size``.
     """
 
-    def __init__(self, pool: WorkerPool, spec: WorkerSpec, log: logging.Logger, idle: float | None) -> None:
+    def __init__(
+        self, pool: WorkerPool, spec: WorkerSpec, files: Files, log: logging.Logger, size: int
+    ) -> None:
         self.spec = spec
-        self.users = 0
-        self.size = 1
-        self.on_info: Callable[[Any], None] | None = None
+        self.files = dict(files)
+        """What its code imports, as it was at the first import."""
+        self._listeners: list[Listener | None] = []
         self._pool = pool
         self._log = log
-        self._idle_seconds = idle
+        self._size = size if spec.concurrent else _NEVER
+        self._later: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._retry_seconds = RETRY_ALONE_SECONDS[0]
         self._loop = asyncio.get_running_loop()
         self._workers: list[Worker] = []
+        self._going: set[Worker] = set()
         self._starting: dict[Worker, asyncio.Task[None]] = {}
         self._waiters: deque[_Waiter] = deque()
         self._failure: EngineHostError | None = None
         self._failed_at = -_NEVER
+
+    def join(self, listener: Listener | None) -> None:
+        """One engine more, until it leaves."""
+        self._listeners.append(listener)
+        if self._workers and listener is not None:
+            listener.loaded(self._workers[0].info, self._workers[0].files)
 
     # leases
 
@@ -60,19 +91,23 @@ class Group:
         """A worker at once, if there is one and nobody came before."""
         return self._take() if not self._waiters else None
 
-    async def lease(self) -> Worker:
-        """A worker, when there is one. Raises ``EngineUnavailable`` where none can be started."""
+    async def lease(self, *, beyond: bool = False) -> Worker:
+        """A worker, when there is one. Raises ``EngineUnavailable`` where none can be started.
+
+        ``beyond``: at once, with a process more than there should be where all are busy.
+        """
         worker = self.take()
         if worker is not None:
             return worker
         if self._failure is not None and self._loop.time() - self._failed_at < RETRY_SECONDS:
-            raise EngineUnavailable(self._failure.message, state="failed") from self._failure
+            raise _refusal(self._failure) from self._failure
         waiter = _Waiter(self._loop)
         self._waiters.append(waiter)
-        self.grow()
+        self._want(beyond)
         try:
             return await waiter.future
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            error.args = (self._why_waiting(),)
             self._cancelled(waiter)
             raise
 
@@ -86,6 +121,8 @@ class Group:
             self._retire(worker)
         elif self._waiters:
             self._serve()
+        elif self._pool.count > self._pool.most and not self.spec.pinned:
+            self._retire(worker)
 
     def abandon(self, worker: Worker, call_id: int) -> None:
         """Nobody waits for this call any more: end it. A worker that runs nothing else is killed at once."""
@@ -128,6 +165,11 @@ class Group:
         if not waiter.future.cancelled() and waiter.future.exception() is None:
             self.release(waiter.future.result())
 
+    def _why_waiting(self) -> str:
+        if self._starting:
+            return "it waited for its worker process to load the code"
+        return f"it waited for a free worker process (max_workers = {self._pool.most})"
+
     # processes
 
     @property
@@ -145,9 +187,31 @@ class Group:
         while self.wants_worker and (self.spec.pinned or self._pool.reserve(self)):
             self._start_one()
 
+    def _want(self, beyond: bool) -> None:
+        """Somebody waits."""
+        if self._workers and not beyond:
+            self._grow_soon()
+            return
+        self.grow()
+        if beyond and self.wants_worker:
+            self._pool.count += 1
+            self._start_one()
+
+    def _grow_soon(self) -> None:
+        if self._later is None:
+            self._later = self._loop.call_later(GROW_SECONDS, self._grow_late)
+
+    def _grow_late(self) -> None:
+        self._later = None
+        if self.waiting_since <= self._loop.time() - GROW_SECONDS:
+            self.grow()
+        elif self._waiters:
+            self._grow_soon()
+
     def drop(self, worker: Worker) -> None:
         """Take a worker out of service; it ends by itself, or by force where it runs a call."""
         self._workers.remove(worker)
+        self._going.add(worker)
         self._pool.removed(worker)
         if worker.idle_timer is not None:
             worker.idle_timer.cancel()
@@ -157,7 +221,7 @@ class Group:
             worker.close()
 
     def _may_grow(self) -> bool:
-        return len(self._workers) + len(self._starting) < self.size
+        return len(self._workers) + len(self._starting) < self._size
 
     def _help(self) -> None:
         """Start a further worker beside busy concurrent ones, where there is room without taking any."""
@@ -176,7 +240,7 @@ class Group:
             await worker.start()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer of those who wait
             del self._starting[worker]
-            self._failed(load_failure(error))
+            self._failed(load_failure(error), worker.files)
         except asyncio.CancelledError:
             del self._starting[worker]
             self._free_room()
@@ -187,37 +251,65 @@ class Group:
 
     def _started(self, worker: Worker) -> None:
         self._failure = None
+        self._retry_seconds = RETRY_ALONE_SECONDS[0]
         worker.used_at = self._loop.time()
         self._workers.append(worker)
         if not self.spec.pinned:
             self._pool.added(worker, self)
             self._check_idle(worker)
-        self._told(worker.info)
+        self._told(worker)
         self._serve()
 
-    def _failed(self, error: EngineHostError) -> None:
+    def _failed(self, error: EngineHostError, files: Files) -> None:
         self._failure, self._failed_at = error, self._loop.time()
-        self._log.error("%s", error.message, exc_info=error)
+        self._log.error("%s", error.message, exc_info=told_by_worker(error))
         if not self._workers:
+            self._pool.imported(self, files)
+            for listener in tuple(self._listeners):
+                if listener is not None:
+                    listener.not_loaded(error.message, files)
             self._refuse(error)
+            self._try_later()
         self._free_room()
+
+    def _try_later(self) -> None:
+        """What made the code fail may be over: a database that was down, a package that was missing."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self._loop.call_later(self._retry_seconds, self._try_again)
+        self._retry_seconds = min(self._retry_seconds * 2, RETRY_ALONE_SECONDS[1])
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._workers or self._starting or self._failure is None:
+            return
+        if self.spec.pinned:
+            self._start_one()
+        elif self._pool.count < self._pool.most:
+            self._pool.count += 1
+            self._start_one()
+        else:
+            self._try_later()
 
     def _refuse(self, error: EngineHostError) -> None:
         """Answer all who wait."""
         waiters, self._waiters = self._waiters, deque()
         for waiter in waiters:
             if not waiter.future.done():
-                waiter.future.set_exception(EngineUnavailable(error.message, state="failed"))
+                waiter.future.set_exception(_refusal(error))
 
-    def _told(self, info: Any) -> None:
-        if self.on_info is not None:
-            self.on_info(info)
+    def _told(self, worker: Worker) -> None:
+        self._pool.imported(self, worker.files)
+        for listener in tuple(self._listeners):
+            if listener is not None:
+                listener.loaded(worker.info, worker.files)
 
     def _ended(self, worker: Worker) -> None:
         """A worker that served has gone by itself, or was killed by somebody else."""
         if worker in self._workers:
             self._retire(worker)
             self.grow()
+        self._going.discard(worker)
 
     def _retire(self, worker: Worker) -> None:
         self.drop(worker)
@@ -228,30 +320,36 @@ class Group:
             self._pool.freed()
 
     def _check_idle(self, worker: Worker) -> None:
-        if self._idle_seconds is None:
+        if self.spec.idle is None:
             return
-        left = worker.used_at + self._idle_seconds - self._loop.time()
+        left = worker.used_at + self.spec.idle - self._loop.time()
         if left <= 0 and not worker.leases:
             self._retire(worker)
         else:
-            delay = left if left > 0 else self._idle_seconds
+            delay = left if left > 0 else self.spec.idle
             worker.idle_timer = self._loop.call_later(delay, self._check_idle, worker)
 
     # end
 
-    async def leave(self) -> None:
-        """One user less; with the last one the workers go, and this waits for their end."""
-        self.users -= 1
-        if self.users:
+    async def leave(self, listener: Listener | None) -> None:
+        """One engine less; with the last one the workers go, and this waits for their end."""
+        self._listeners.remove(listener)
+        if self._listeners:
             return
         self._pool.forget(self)
+        for timer in (self._later, self._retry):
+            if timer is not None:
+                timer.cancel()
         self._refuse(EngineUnavailable("the engine was closed", state="closing"))
         starting = tuple(self._starting.values())
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        workers = tuple(self._workers)
-        for worker in workers:
+        for worker in tuple(self._workers):
             self._retire(worker)
-        for worker in workers:
+        for worker in tuple(self._going):
             await worker.gone()
+
+
+def _refusal(error: EngineHostError) -> EngineUnavailable:
+    return EngineUnavailable(error.message, state="failed", reason=error.message)

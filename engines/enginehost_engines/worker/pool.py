@@ -1,8 +1,9 @@
 """How many worker processes there are at once, and who may start the next one.
 
 One pool for each event loop. Workers of one spec form a :class:`~.group.Group`; engines with the same
-spec share it. There are at most ``most`` processes: where the number is reached, the worker that
-idles longest goes. Whoever waits longest for a process is served first. Pinned workers do not count.
+spec share it, as long as the files that its code imports are the same too. There are at most ``most``
+processes: where the number is reached, the worker that idles longest goes. Whoever waits longest for a
+process is served first. Pinned workers do not count.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import logging
 import os
 from weakref import WeakKeyDictionary
 
-from enginehost_engines.worker.group import Group
-from enginehost_engines.worker.process import Worker, WorkerSpec
+from enginehost_engines.worker.group import Group, Listener
+from enginehost_engines.worker.imports import stamp
+from enginehost_engines.worker.process import Files, Worker, WorkerSpec
 
 _NEVER = float("inf")
+
+_CHECKS = 2
+"""New versions that are tried at once."""
 
 
 class WorkerPool:
@@ -24,27 +29,46 @@ class WorkerPool:
     def __init__(self) -> None:
         self.most = max(4, 2 * (os.cpu_count() or 1))
         self.count = 0
-        self._groups: dict[WorkerSpec, Group] = {}
+        self.checks = asyncio.Semaphore(_CHECKS)
+        """Held while a new version is loaded to see whether it can be."""
+        self._groups: dict[_Key, Group] = {}
+        self._imported: dict[str, set[str]] = {}
+        """By the origin of the code, what it was ever seen to import."""
         self.workers: dict[Worker, Group] = {}
         """Those that serve, pinned ones apart."""
         self._wanting: dict[Group, None] = {}
 
-    def join(self, spec: WorkerSpec, log: logging.Logger, size: int = 1, idle: float | None = None) -> Group:
-        """The group of ``spec``, for one more user (see :meth:`Group.leave`).
+    def join(self, spec: WorkerSpec, log: logging.Logger, listener: Listener | None, size: int = 1) -> Group:
+        """The group of ``spec``, for one more engine (see :meth:`Group.leave`).
 
-        It has at most ``size`` workers, each ended after ``idle`` seconds without a call.
+        ``size`` is for concurrent workers: how many there may be.
         """
-        group = self._groups.get(spec)
+        files = {file: stamp(file) for file in self._imported.get(spec.origin, ())}
+        key = _key(spec, files)
+        group = self._groups.get(key)
         if group is None:
-            group = self._groups[spec] = Group(self, spec, log, idle)
-        group.users += 1
-        group.size = max(group.size, size)
+            group = self._groups[key] = Group(self, spec, files, log, size)
+        group.join(listener)
         return group
 
     def forget(self, group: Group) -> None:
-        """The group has no users any more."""
-        del self._groups[group.spec]
+        """The group has no engines any more."""
+        key = _key(group.spec, group.files)
+        if self._groups.get(key) is group:
+            del self._groups[key]
         self._wanting.pop(group, None)
+
+    def imported(self, group: Group, files: Files) -> None:
+        """A worker of the group imported these files: who comes when they have changed joins another."""
+        new = {file: seen for file, seen in files.items() if file not in group.files}
+        if not new:
+            return
+        self._imported.setdefault(group.spec.origin, set()).update(new)
+        former = _key(group.spec, group.files)
+        group.files |= new
+        if self._groups.get(former) is group:
+            del self._groups[former]
+            self._groups.setdefault(_key(group.spec, group.files), group)
 
     def reserve(self, group: Group) -> bool:
         """Take the right to one more process; ``False``: the group's turn comes when one is freed."""
@@ -87,6 +111,13 @@ class WorkerPool:
         self.workers[oldest].drop(oldest)
         self.count -= 1
         return True
+
+
+_Key = tuple[WorkerSpec, frozenset[tuple[str, int, int]]]
+
+
+def _key(spec: WorkerSpec, files: Files) -> _Key:
+    return spec, frozenset((file, *seen) for file, seen in files.items())
 
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, WorkerPool] = WeakKeyDictionary()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,40 +50,57 @@ _SOCKET_BYTES = 1024 * 1024
 """What the kernel may hold of large messages, as far as it lets us: fewer turns of both processes."""
 
 
+Files = Mapping[str, tuple[int, int]]
+"""Files that a worker imported, each with what changes when the file changes."""
+
+_owners = itertools.count(1)
+
+
 @dataclass(frozen=True)
 class WorkerSpec:
     """What makes two workers the same.
 
-    ``order`` is the packed LOAD frame; ``concurrent`` workers serve many calls at once; ``pinned``
-    ones have state, so nothing but their owner ends them. ``version`` changes with the script.
+    ``order`` is the packed LOAD frame, ``origin`` names the code that it loads, ``version`` changes with
+    that code; ``concurrent`` workers serve many calls at once; ``pinned`` ones have state, so nothing but
+    their owner ends them. Workers end after ``idle`` seconds without a call (``None``: never). Only engines
+    whose ``owner`` is the same share workers.
     """
 
-    order: bytes
+    order: bytes = field(repr=False)  # it holds secrets
+    origin: str
     concurrent: bool = False
     pinned: bool = False
     version: tuple[int, ...] = ()
+    idle: float | None = None
+    owner: int = 0
     interpreter: str = sys.executable
 
     @classmethod
-    def of(cls, order: Mapping[str, Any], **fields: Any) -> WorkerSpec:
-        """The spec of a worker that loads ``order``."""
+    def of(cls, order: Mapping[str, Any], origin: str, **fields: Any) -> WorkerSpec:
+        """The spec of a worker that loads ``order``. Concurrent ones are never shared.
+
+        (A call that blocks or ends such a process takes all others on it along.)
+        """
         concurrent = bool(fields.get("concurrent", False))
-        return cls(pack({**order, "concurrent": concurrent}), **fields)
+        owner = next(_owners) if concurrent else 0
+        return cls(pack({**order, "concurrent": concurrent}), origin, owner=owner, **fields)
 
 
 @dataclass(eq=False)
 class Worker(asyncio.BufferedProtocol):
     """A running worker process.
 
-    ``on_end`` hears once that it is gone; ``on_info`` what it says of its target when it changes.
-    ``usable`` workers can take a call. ``log`` is where the output goes that no call made.
+    ``on_end`` hears once that it is gone, ``on_news`` that ``info``, what it says of its target, or
+    ``files``, what it imported of the user's own, have changed. ``usable`` workers can take a call. ``log``
+    is where the output goes that no call made.
     """
 
     spec: WorkerSpec
     log: logging.Logger
     on_end: Callable[[Worker], None]
-    on_info: Callable[[Any], None] | None = None
+    on_news: Callable[[Worker], None]
     info: Any = None
+    files: Files = field(default_factory=dict[str, tuple[int, int]])
     leases: int = 0
     used_at: float = 0.0
     idle_timer: asyncio.TimerHandle | None = None
@@ -92,7 +111,7 @@ class Worker(asyncio.BufferedProtocol):
     _transport: Any = None
     _lost: bool = False
     _forced: asyncio.TimerHandle | None = None
-    _buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES))
+    _buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES), repr=False)
     _filled: int = 0
 
     def __post_init__(self) -> None:
@@ -149,8 +168,29 @@ class Worker(asyncio.BufferedProtocol):
         await self._loop.connect_read_pipe(lambda: _OutputLines(self.log), pipe)
 
     def _watch_exit(self) -> None:
-        self._pidfd = os.pidfd_open(self._process.pid)
-        self._loop.add_reader(self._pidfd, self._exited)
+        """Have :meth:`_exited` called when the process has ended, before it is reaped where that can be."""
+        if sys.platform == "linux":
+            pidfd = os.pidfd_open(self._process.pid)
+            self._loop.add_reader(pidfd, self._readable, pidfd)
+        else:
+            self._watch_exit_on_thread()
+
+    def _readable(self, pidfd: int) -> None:
+        self._loop.remove_reader(pidfd)
+        os.close(pidfd)
+        self._exited()
+
+    def _watch_exit_on_thread(self) -> None:
+        threading.Thread(target=self._wait_for_exit, name="enginehost-worker-exit", daemon=True).start()
+
+    def _wait_for_exit(self) -> None:
+        waitid = getattr(os, "waitid", None)
+        if waitid is not None:
+            waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        else:  # macOS before Python 3.13
+            self._process.wait()
+        with suppress(RuntimeError):  # the loop has closed meanwhile
+            self._loop.call_soon_threadsafe(self._exited)
 
     @property
     def pid(self) -> int:
@@ -236,16 +276,22 @@ class Worker(asyncio.BufferedProtocol):
                 del self._replies[call_id]
         elif not self._loaded.done():
             self._ready(kind, payload)
-        elif kind == CHANGED and self.on_info is not None:
-            self.info = unpack(payload)
-            self.on_info(self.info)
+        elif kind == CHANGED:
+            self._read_news(payload)
+            self.on_news(self)
 
     def _ready(self, kind: int, payload: bytes) -> None:
         if kind == READY:
-            self.info = unpack(payload)
+            self._read_news(payload)
             self._loaded.set_result(None)
         elif kind == FAILED:
-            self._loaded.set_exception(load_failure(failure(payload)))
+            body = unpack(payload)
+            self.files = body["files"]
+            self._loaded.set_exception(load_failure(failure(body["error"])))
+
+    def _read_news(self, payload: bytes) -> None:
+        body = unpack(payload)
+        self.info, self.files = body["about"], body["files"]
 
     def _log(self, call_id: int, payload: bytes) -> None:
         level, text = unpack(payload)
@@ -265,17 +311,19 @@ class Worker(asyncio.BufferedProtocol):
         """End it now, with the processes it started."""
         self.usable = False
         if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # macOS: all that is left of it are zombies
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
         """Wait until the process has ended and is reaped."""
         await self._gone.wait()
 
     def _exited(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
-        self.kill()  # what it left behind; its process group is ours until it is reaped
+        self.usable = False
+        self._kill_group()  # what it left behind; its process group is ours until it is reaped
         self._process.wait()
         if self._transport is None:
             self._socket.close()
@@ -312,10 +360,10 @@ class Worker(asyncio.BufferedProtocol):
     def _answer_the_rest(self) -> None:
         returncode, alone = self._process.returncode or 0, len(self._replies) == 1
         if not self._loaded.done():
-            self._loaded.set_exception(load_failure(died(returncode, alone=True)))
+            self._loaded.set_exception(load_failure(died(returncode, "", alone=True)))
         for reply in self._replies.values():
             reply.stop_timer()
-            reply.died(died(returncode, alone))
+            reply.died(died(returncode, reply.name, alone))
         self._replies.clear()
 
 

@@ -14,12 +14,16 @@ from enginehost_engines.worker.wire import END, ITEM, RESULT, WINDOW
 
 
 class Reply:
-    """Takes frames as they come. ``abandoned`` is the timer of a reply nobody waits for any more."""
+    """Takes frames as they come for a call of the function ``name``.
 
-    __slots__ = ("abandoned", "log")
+    ``abandoned`` is the timer of a reply nobody waits for any more.
+    """
 
-    def __init__(self, log: logging.Logger) -> None:
+    __slots__ = ("abandoned", "log", "name")
+
+    def __init__(self, log: logging.Logger, name: str) -> None:
         self.log = log
+        self.name = name
         self.abandoned: asyncio.TimerHandle | None = None
 
     def received(self, kind: int, payload: bytes) -> bool:
@@ -41,8 +45,8 @@ class CallReply(Reply):
 
     __slots__ = ("_future",)
 
-    def __init__(self, log: logging.Logger) -> None:
-        super().__init__(log)
+    def __init__(self, log: logging.Logger, name: str) -> None:
+        super().__init__(log, name)
         self._future: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
 
     def received(self, kind: int, payload: bytes) -> bool:
@@ -61,7 +65,7 @@ class CallReply(Reply):
         kind, payload = await self._future
         if kind == RESULT:
             return unpack(payload)
-        raise failure(payload)
+        raise failure(payload, self.name)
 
 
 class StreamReply(Reply):
@@ -72,8 +76,8 @@ class StreamReply(Reply):
 
     __slots__ = ("_error", "_items", "_on_over", "_over", "_taken", "_wake", "credit")
 
-    def __init__(self, log: logging.Logger, on_over: Callable[[], None]) -> None:
-        super().__init__(log)
+    def __init__(self, log: logging.Logger, name: str, on_over: Callable[[], None]) -> None:
+        super().__init__(log, name)
         self._on_over = on_over
         self._over = False
         self.credit: Callable[[int], None] | None = None
@@ -88,7 +92,7 @@ class StreamReply(Reply):
             self._items.append(payload)
             self._notify()
             return False
-        self._finish(None if kind == END else failure(payload))
+        self._finish(None if kind == END else failure(payload, self.name))
         return True
 
     def died(self, error: Exception) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from enginehost.values import pack, unpack
-from enginehost_engines.worker.child import Channel
+from enginehost_engines.worker.child import Channel, about
+from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import CALL_ID, Output
 from enginehost_engines.worker.targets import Target
 from enginehost_engines.worker.wire import (
     CALL,
     CANCEL,
+    CHANGED,
     CREDIT,
     CREDIT_PAYLOAD,
+    DESCRIBE,
     END,
     ITEM,
     READY,
@@ -31,7 +34,8 @@ class _Left(Exception):
 class SyncServer:
     """Reads a call, runs it, answers; the next one waits in the socket."""
 
-    def __init__(self, channel: Channel, output: Output, target: Target) -> None:
+    def __init__(self, channel: Channel, output: Output, target: Target, imports: Imports) -> None:
+        self._imports = imports
         self._channel = channel
         self._output = output
         self._target = target
@@ -39,13 +43,15 @@ class SyncServer:
 
     def run(self) -> None:
         """Serve until the host is gone."""
-        self._channel.send(READY, 0, pack(self._target.info()))
+        self._channel.send(READY, 0, about(self._target, self._imports))
         while (received := self._channel.receive()) is not None:
             kind, call_id, payload = received
             if kind == CALL:
                 self._serve(call_id, payload, self._call)
             elif kind == STREAM:
                 self._serve(call_id, payload, self._stream)
+            elif kind == DESCRIBE:
+                self._describe(call_id, payload)
 
     def _serve(self, call_id: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
         CALL_ID.set(call_id)
@@ -56,6 +62,14 @@ class SyncServer:
             self._output.ended(call_id)
             self._channel.fail(call_id, error)
         CALL_ID.set(0)
+        if self._imports.grew():
+            self._channel.send(CHANGED, 0, about(self._target, self._imports))
+
+    def _describe(self, call_id: int, payload: bytes) -> None:
+        try:
+            self._channel.send(RESULT, call_id, pack(self._target.describe(*unpack(payload))))
+        except Exception as error:  # noqa: BLE001 - a script's names may be anything
+            self._channel.fail(call_id, error)
 
     def _call(self, call_id: int, value: Any) -> None:
         if hasattr(value, "__await__"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import linecache
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -34,6 +36,10 @@ class Target:
         """Whether the function is a plain ``def``, which must not run on an event loop."""
         return False
 
+    def describe(self, function: str) -> str:
+        """The function's run mode. Raises ``NameError`` where there is no such function."""
+        raise NotImplementedError
+
     def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         """Call a function: its result, an awaitable or a (async) generator."""
         raise NotImplementedError
@@ -44,7 +50,7 @@ def load(order: Mapping[str, Any]) -> Target:
     sys.path[:0] = [folder for folder in order["folders"] if folder not in sys.path]
     kind = order["kind"]
     if kind == "script":
-        return Script(Path(order["script"]), order["init"])
+        return Script(Path(order["script"]), order["text"], order["init"], order["texts"])
     if kind == "reactor":
         return ReactorClass(find_class(order["class"]))
     from enginehost_engines.worker.engine_target import EngineClass
@@ -55,9 +61,19 @@ def load(order: Mapping[str, Any]) -> Target:
 class Script(Target):
     """A script, executed once; its globals live as long as the worker."""
 
-    def __init__(self, script: Path, init: str) -> None:
+    def __init__(self, script: Path, text: bytes, init: str, texts: Mapping[str, str]) -> None:
         os.chdir(script.parent)
-        self.module = run_script(script, module_name(script), init)
+        self.module = run_script(script, text, module_name(script))
+        run_init(self.module, init, texts)
+
+    def describe(self, function: str) -> str:
+        """By what the function is now that the script has run."""
+        from enginehost.engine import RunMode, run_mode
+
+        found = find_function(self.module, function)
+        mode = run_mode(found)
+        # an instance that can be called looks like a plain function
+        return str(run_mode(type(found).__call__) if mode is RunMode.SYNC else mode)
 
     def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         """Call the script's function."""
@@ -70,33 +86,45 @@ def module_name(script: Path) -> str:
     return name if name.isidentifier() and name not in sys.modules else f"_script_{name}"
 
 
-def run_script(script: Path, name: str, init: str) -> ModuleType:
-    """Execute a script as module ``name``, then its init commands in its globals."""
-    spec = importlib.util.spec_from_file_location(name, script)
+class _AsRead(SourceFileLoader):
+    """Runs a script as the host read it, whatever the file holds by now; tracebacks show those lines too."""
+
+    def __init__(self, name: str, path: str, text: bytes) -> None:
+        super().__init__(name, path)
+        self._text = text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._text, self.path)
+
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self._text)
+
+
+def run_script(script: Path, text: bytes, name: str) -> ModuleType:
+    """Execute ``text``, the content of the file ``script``, as module ``name``."""
+    path = str(script)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsRead(name, path, text))
     if spec is None or spec.loader is None:
         raise ImportError(f"{script.name} is no Python script")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    linecache.lazycache(path, module.__dict__)
     try:
         spec.loader.exec_module(module)
-        for command in init_commands(init):
-            exec(command, module.__dict__)  # noqa: S102 - the file's own commands, as SEMOSS defines them
     except BaseException:
         del sys.modules[name]
         raise
     return module
 
 
-def init_commands(init: str) -> Sequence[CodeType]:
-    """``INIT_FUNCTION_ENGINE`` compiled: Python as it stands, else one statement between each ``;``.
+def run_init(module: ModuleType, init: str, texts: Mapping[str, str]) -> None:
+    """Run a file's ``INIT_FUNCTION_ENGINE`` in the globals of its script."""
+    if not init:
+        return
+    from enginehost_engines.init_code import init_commands
 
-    Raises :class:`SyntaxError`.
-    """
-    try:
-        return [compile(init, "INIT_FUNCTION_ENGINE", "exec")]
-    except SyntaxError:
-        pieces = (piece.strip() for piece in init.split(";"))
-        return [compile(piece, "INIT_FUNCTION_ENGINE", "exec") for piece in pieces if piece]
+    for command in init_commands(init, texts):
+        exec(command, module.__dict__)  # noqa: S102 - the file's own commands, as SEMOSS defines them
 
 
 def find_function(module: ModuleType, name: str) -> Callable[..., Any]:
@@ -118,6 +146,12 @@ class ReactorClass(Target):
         from enginehost.reactor import describe
 
         return describe(self._reactor)
+
+    def describe(self, function: str) -> str:
+        """How ``execute`` runs."""
+        from enginehost.engine import run_mode
+
+        return str(run_mode(self._reactor.execute))
 
     def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         """Run the reactor on the arguments as nouns."""

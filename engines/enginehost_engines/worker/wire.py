@@ -7,9 +7,10 @@
                     STREAM   the same; answered by ITEMs, then END or ERROR
                     CREDIT   the reader took so many items (a little-endian uint32)
                     CANCEL   end this call or stream early; answered by END or ERROR
-    worker → host   READY    loaded; what there is to call
+                    DESCRIBE [function]; answered by RESULT (how it runs) or ERROR
+    worker → host   READY    loaded: {about: what there is to call, files: {imported: stamp}}
                     FAILED   could not load, and why
-                    CHANGED  what there is to call now
+                    CHANGED  what READY said is now so
                     RESULT, ITEM, END, ERROR
                     CANCELLING  a CANCEL was heard (the worker is not stuck)
                     LOG      [level, text] of the call with this id (0: of none)
@@ -30,7 +31,7 @@ CREDIT_PAYLOAD = struct.Struct("<I")
 WINDOW = 16
 """Items of a stream that may be under way to a reader that has not taken them."""
 
-LOAD, CALL, STREAM, CREDIT, CANCEL = range(1, 6)
+LOAD, CALL, STREAM, CREDIT, CANCEL, DESCRIBE = range(1, 7)
 READY, FAILED, CHANGED, RESULT, ITEM, END, ERROR, CANCELLING, LOG = range(16, 25)
 
 

@@ -13,8 +13,12 @@ import os
 import signal
 import socket
 import sys
+import threading
+import time
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+
+_LOOK_SECONDS = 0.5
 
 
 def main() -> None:
@@ -31,16 +35,22 @@ def main() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Let the kernel kill this process when the host dies, however busy either is (Linux)."""
-    if sys.platform == "linux":
-        try:
-            import ctypes
+    """End when the host dies, however busy either is: by the kernel's hand (Linux), else by a thread's."""
+    try:
+        import ctypes
 
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        except (ImportError, OSError, AttributeError):
-            pass  # an interpreter without ctypes notices the closed socket between calls
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (ImportError, OSError, AttributeError):  # another system, or an interpreter without ctypes
+        threading.Thread(target=_follow, args=(parent,), name="enginehost-parent", daemon=True).start()
     if os.getppid() != parent:
         raise SystemExit(0)
+
+
+def _follow(parent: int) -> None:
+    """Kill this process, and those that it started, soon after its parent has gone."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _make_importable(name: str, folder: str) -> None:

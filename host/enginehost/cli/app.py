@@ -21,7 +21,7 @@ class HostCommands(Commands):
         "describe": "Describe a function, or print its spec for a vendor.",
         "call": "Call a function and print its result as JSON.",
         "tools": "Print the functions as a list of tools, as JSON.",
-        "validate": "Check smss files without running them.",
+        "validate": "Check smss files without running them (unless asked to load their code).",
         "doctor": "Say in one page what is wrong here and how to mend it.",
         "plugins": "List the plugins and the kinds of engine they provide.",
         "policy": "Explain who may view and call what.",

@@ -2,54 +2,68 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.cli.failures import CommandError
+from enginehost.cli.loading import open_all
 from enginehost.cli.source import require_folder
 from enginehost.contributions import collect
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.errors import ConfigError
-from enginehost.folder import is_smss, look
+from enginehost.folder import UNUSABLE, is_smss, look, unusable_file, why_unusable
 from enginehost.lifecycle import duplicate_id
-from enginehost.loader import Loader, folder_loader
+from enginehost.loader import Loaded, Loader, folder_loader
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import policy_for
 from enginehost.secrets import Secrets
 from enginehost.settings import HostSettings, load_settings
 
 
-def check(paths: Sequence[Path], config: Path | None) -> tuple[int, list[Diagnostic]]:
+def check(paths: Sequence[Path], config: Path | None, *, load: bool) -> tuple[int, list[Diagnostic]]:
     """How many files there are, and what was found in them and in the settings, in order of place.
 
-    ``paths`` are smss files and folders. Raises :class:`CommandError` for a path that is neither.
+    ``paths`` are smss files and folders. With ``load`` the engines are opened too. Raises
+    :class:`CommandError` for a path that is neither.
     """
-    files = sorted(dict.fromkeys(file.absolute() for path in paths for file in _files(path)))
     found: list[Diagnostic] = []
+    files = sorted(dict.fromkeys(file.absolute() for path in paths for file in _files(path, found)))
     settings = _settings(paths[0], config, found)
     loader = _loader(settings, _folder(paths[0]))
     catalog = Catalog()
     ids: dict[str, Path] = {}
+    made: list[Loaded] = []
     for file in files:
-        loaded = loader.load(file)
+        loaded = loader.load(file, reloading=load)
         if loaded is None:
             continue
+        made.append(loaded)
         found += loaded.record.diagnostics
         found += _shared_id(loaded.record, ids.setdefault(loaded.record.engine_id, file))
         loaded.record.engine_id = str(file)
         catalog.put(loaded.record, loaded.functions)
     found += [conflict.diagnostic() for conflict in catalog.conflicts()]
-    return len(files), sorted(found, key=lambda one: (one.path, one.line, one.column))
+    if load:
+        found += open_all(loader, made, settings.open_timeout)
+    count = len(files) + sum(one.code == UNUSABLE for one in found)
+    return count, sorted(found, key=lambda one: (one.path, one.line, one.column))
 
 
-def _files(path: Path) -> Iterable[Path]:
+def _files(path: Path, found: list[Diagnostic]) -> Iterable[Path]:
+    """The smss files that ``path`` means; into ``found`` goes what is named like one and is none."""
     if path.is_file():
         if not is_smss(path):
             raise CommandError(f"{path} is no smss file", hint="its name has to end in .smss")
         return (path,)
+    if is_smss(path) and os.path.lexists(path) and not path.is_dir():
+        found.append(unusable_file(path.absolute(), why_unusable(path)))
+        return ()
     require_folder(path)
-    return look(path).files
+    listing = look(path)
+    found += [unusable_file(one.absolute(), why) for one, why in listing.unusable.items()]
+    return listing.files
 
 
 def _folder(path: Path) -> Path:
@@ -59,10 +73,13 @@ def _folder(path: Path) -> Path:
 def _settings(path: Path, config: Path | None, found: list[Diagnostic]) -> HostSettings:
     try:
         settings = load_settings(_folder(path), config=config)
-        policy_for(settings)
     except ConfigError as error:
         found.append(as_diagnostic(error, "settings"))
         return HostSettings()
+    try:
+        policy_for(settings)
+    except ConfigError as error:
+        found.append(as_diagnostic(error, "policy"))
     return settings
 
 

@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from enginehost.auth import Authenticator
 from enginehost.cli import surroundings
 from enginehost.cli.findings import Finding, Grade, doubtful, fine, of_diagnostic, of_error, wrong
 from enginehost.cli.provenance import given_settings
 from enginehost.cli.source import Where, require_folder
 from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.host import Host
+from enginehost.known_classes import other_catalog_type
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import policy_for
-from enginehost.settings import HostSettings, load_settings
+from enginehost.settings import AuditSettings, HostSettings, load_settings
 
 
 async def examine(where: Where) -> list[Finding]:
@@ -25,7 +27,8 @@ async def examine(where: Where) -> list[Finding]:
     found = list(surroundings.program())
     settings = _settings(where, found)
     found += surroundings.http(settings)
-    found += surroundings.databus(settings)
+    found.append(await surroundings.databus(settings))
+    found += surroundings.audit(settings)
     found += surroundings.machine(settings, where.folder)
     return found + await _files(where.folder, settings)
 
@@ -34,14 +37,19 @@ def _settings(where: Where, found: list[Finding]) -> HostSettings:
     try:
         settings = load_settings(where.folder, config=where.config)
         found += given_settings(settings, os.environ)
-        found += _access(settings)
     except ConfigError as error:
         found.append(of_error("settings", error))
+        found.append(doubtful("settings", "what follows is said of the default settings"))
         return HostSettings()
+    found += [*_callers(settings), _policy(settings)]
     return settings
 
 
-def _access(settings: HostSettings) -> Iterator[Finding]:
+def _callers(settings: HostSettings) -> Iterator[Finding]:
+    try:
+        Authenticator(settings)
+    except ConfigError as error:
+        yield of_error("access", error)
     names = [token.name for token in settings.tokens]
     issuers = [one.issuer for one in settings.oidc]
     if settings.authenticates:
@@ -50,10 +58,15 @@ def _access(settings: HostSettings) -> Iterator[Finding]:
         )
     else:
         yield fine("access", "no tokens and no issuers: every caller is anonymous")
-    policy = policy_for(settings)
-    yield fine(
-        "access", f"{policy.origin}: default {policy.written.default}, {len(policy.written.rules)} rules"
-    )
+
+
+def _policy(settings: HostSettings) -> Finding:
+    try:
+        policy = policy_for(settings)
+    except ConfigError as error:
+        return of_error("policy", error)
+    rules = len(policy.written.rules)
+    return fine("policy", f"{policy.origin}: default {policy.written.default}, {rules} rules")
 
 
 async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
@@ -61,6 +74,8 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
         require_folder(folder)
     except InvalidRequest as error:
         return [*_plugins(PluginRegistry()), wrong("files", error.message, str(error.detail.get("hint", "")))]
+    # who may call and what is recorded has been looked at, and a mistake there hides none in the files
+    settings = settings.model_copy(update={"policy": None, "audit": AuditSettings()})
     host = Host(folder, None, settings=settings, watch=False)
     try:
         async with host:
@@ -87,6 +102,11 @@ def _plugins(registry: PluginRegistry) -> Iterator[Finding]:
         )
 
 
+def _of_host(problem: dict[str, str]) -> Finding:
+    found = wrong if problem["severity"] == "error" else doubtful
+    return found(problem["code"], problem["message"], problem["hint"])
+
+
 async def _running_host(where: Where) -> list[Finding]:
     from enginehost.cli.remote import RemoteSource
 
@@ -97,12 +117,15 @@ async def _running_host(where: Where) -> list[Finding]:
         ]
         try:
             functions, engines = await source.functions(()), await source.engines()
+            problems = await source.problems()
         except EngineHostError as error:
             return [*found, wrong("access", error.message, str(error.detail.get("hint", "")))]
     found.append(fine("functions", f"{len(functions)} that this caller may view"))
+    found += [_of_host(one) for one in problems]
     for engine in engines:
         if engine["state"] in ("failed", "stale"):
-            grade = Grade.ERROR if engine["state"] == "failed" else Grade.WARNING
+            failed = engine["state"] == "failed" and other_catalog_type(engine["kind"]) is None
+            grade = Grade.ERROR if failed else Grade.WARNING
             hint = "`enginehost validate` on that machine shows the place"
             found.append(
                 Finding("engines", grade, f"{engine['id']} is {engine['state']}: {engine['reason']}", hint)

@@ -33,7 +33,7 @@ class FolderSource:
         """Everything there is to know of a function, the file it comes from too."""
         from enginehost.specs import spec_kinds
 
-        entry = self.host.entry(name)
+        entry = self.host.entry(self.host.resolve(name))
         about = description(entry, spec_kinds())
         return about | {"path": str(entry.record.path)} if entry.record.path else about
 
@@ -41,8 +41,8 @@ class FolderSource:
         """The function's spec of a kind."""
         from enginehost.specs import to_spec
 
-        signature = self.host.entry(name).signature
-        return to_spec(signature, kind, name=self.host.face_names(kind).to_face(name))
+        signature = self.host.entry(self.host.resolve(name)).signature
+        return to_spec(signature, kind, name=self.host.face_names(kind).to_face(signature.name))
 
     async def tools(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
         """The functions as tools."""
@@ -55,10 +55,10 @@ class FolderSource:
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> bytes:
         """The result as JSON."""
-        return await self.host.call_json(name, arguments, caller=LOCAL, timeout=timeout)
+        return await self.host.call_json(self.host.resolve(name), arguments, caller=LOCAL, timeout=timeout)
 
     def stream(
         self, name: str, arguments: Mapping[str, Any], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
         """The items as they come, each as JSON."""
-        return self.host.stream_json(name, arguments, caller=LOCAL, timeout=timeout)
+        return self.host.stream_json(self.host.resolve(name), arguments, caller=LOCAL, timeout=timeout)

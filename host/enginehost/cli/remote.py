@@ -70,6 +70,10 @@ class RemoteSource:
         """The engines with their states."""
         return _member(await self._send("GET", "/v1/engines"), "engines")
 
+    async def problems(self) -> list[dict[str, Any]]:
+        """What is wrong with the host as a whole, as far as this caller may know."""
+        return (await self._get("/v1/engines")).get("problems", [])
+
     async def status(self) -> str:
         """What the host says of itself: ready, loading or draining."""
         return _member(await self._send("GET", "/readyz"), "status", check=False)
@@ -186,8 +190,11 @@ def _stranger(response: httpx2.Response) -> NoHost:
 
 
 def _error(problem: dict[str, Any], url: str) -> EngineHostError:
-    detail = {key: value for key, value in problem.items() if key not in _STANDARD}
-    error = error_from_json({"code": problem["code"], "message": problem.get("detail", ""), "detail": detail})
+    body = problem.get("error")
+    if not isinstance(body, dict):  # a host of before 0.1 has the detail's members here alone
+        detail = {key: value for key, value in problem.items() if key not in _STANDARD}
+        body = {"code": problem["code"], "message": problem.get("detail", ""), "detail": detail}
+    error = error_from_json(body)
     if error.code == "unauthorized":
         error.detail.setdefault("hint", f"give a token that {url} knows: --token, or ENGINEHOST_TOKEN")
     return error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from enginehost.auth import check_binding
-from enginehost.cli import startup
+from enginehost.cli import startup, telemetry
 from enginehost.cli.log import Log
 from enginehost.errors import ConfigError, EngineHostError
 from enginehost.host import Host
@@ -23,6 +23,9 @@ from enginehost.settings import HostSettings
 _MOST_OPEN_FILES = 65_536
 _ANSWER_SECONDS = 2.0
 """How long answers that are being written may take after the last call has ended."""
+
+_SAME_SIGNAL_SECONDS = 1.0
+"""A signal so soon after the first is the same one: wrappers send it to the process and to its group."""
 
 _log = logging.getLogger("enginehost.run")
 
@@ -37,8 +40,12 @@ def run_host(folder: Path, settings: HostSettings) -> int:
     log = Log(settings.log)
     log.start()
     _raise_open_files()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_Running(folder, settings, log).serve())
+    send_last_traces = telemetry.start()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_Running(folder, settings, log).serve())
+    finally:
+        send_last_traces()
     return 0
 
 
@@ -68,7 +75,9 @@ class _Running:
         self._settings = settings
         self._log = log
         self._stop = asyncio.Event()
+        self._stopped_at = 0.0
         self._host = Host(folder, settings=settings, log=log.calls)
+        log.redact = self._host.redactor
         self._server = HttpServer(self._host) if settings.http.enabled else None
 
     async def serve(self) -> None:
@@ -82,6 +91,7 @@ class _Running:
                 await self._stop.wait()
         finally:
             await self._end()
+        self._log.event("stopped")
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -91,10 +101,14 @@ class _Running:
 
     def _on_stop(self, number: int) -> None:
         name = signal.Signals(number).name
+        now = time.monotonic()
+        if self._stop.is_set() and now - self._stopped_at < _SAME_SIGNAL_SECONDS:
+            return
         if self._stop.is_set():
             self._log.event("killed", signal=name)
             os._exit(128 + number)  # worker processes end with their host
         self._stop.set()
+        self._stopped_at = now
         seconds = self._settings.drain_seconds
         self._log.event("stopping", signal=name, calls=self._host.in_flight, drain_seconds=seconds)
         if calls := self._host.in_flight:
@@ -112,12 +126,7 @@ class _Running:
         """HTTP first: who asks while the engines load hears *loading*, not a refused connection."""
         if self._server is None:
             return
-        try:
-            await self._server.start()
-        except ConfigError as error:
-            if error.reason == "http-address":
-                raise _address_in_use(error) from error
-            raise
+        await self._server.start()
         self._log.event("listening", http=self._server.url)
 
     async def _loaded(self) -> bool:
@@ -141,9 +150,10 @@ class _Running:
             "http": server.url if server else None,
             "functions": len(host.catalog),
             "problems": len(problems),
-            "databus": host.bus.describe() if host.bus else None,
+            "databus": _in_short(host.bus.describe()) if host.bus else None,
             "seconds": round(seconds, 3),
         }
+        self._log.problems_follow = False
         self._log.event("ready", **facts)
         for problem in problems:
             self._log.event("problem", **problem.to_json())
@@ -157,9 +167,7 @@ class _Running:
             _log.error("the host did not stop cleanly: %s", error)
         if self._server is not None:
             await self._server.stop(_ANSWER_SECONDS)
-        self._log.event("stopped")
 
 
-def _address_in_use(error: ConfigError) -> ConfigError:
-    hint = "another host may run there; choose another with --http HOST:PORT (port 0 is a free one)"
-    return ConfigError(error.message, hint=hint, reason=error.reason)
+def _in_short(bus: dict[str, Any]) -> dict[str, Any]:
+    return {name: bus[name] for name in ("domain", "interface", "service", "host_id") if name in bus}

@@ -9,8 +9,10 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from enginehost.cli.example import example_call
 from enginehost.cli.failures import CommandError
 from enginehost.errors import ConfigError
+from enginehost.signature import FunctionSignature
 
 if TYPE_CHECKING:
     from enginehost.config import ConfigKey
@@ -109,8 +111,8 @@ KINDS = tuple(_TEMPLATES)
 """The kinds with a template of their own; others are written from their config model."""
 
 
-def new_files(kind: str, name: str, registry: Callable[[], PluginRegistry]) -> dict[str, str]:
-    """File name → text of a new engine. ``registry`` gives the plugins, where the kind is one of theirs.
+def new_files(kind: str, name: str, folder: Path, registry: Callable[[], PluginRegistry]) -> dict[str, str]:
+    """File name → text of a new engine for ``folder``. ``registry`` gives the plugins, for kinds of theirs.
 
     Raises :class:`CommandError` for a name that is none, ``ConfigError`` for a kind nobody provides.
     """
@@ -120,7 +122,8 @@ def new_files(kind: str, name: str, registry: Callable[[], PluginRegistry]) -> d
     names = _names(name)
     templates = _TEMPLATES.get(_SAME.get(kind.lower(), kind.lower()))
     if templates is None:
-        return {f"{name}.smss": _from_model(kind, names, registry())}
+        file = f"{names['name']}.smss"
+        return {file: _from_model(kind, names, folder.absolute() / file, registry())}
     return {file.format(**names): text.format(**names) for file, text in templates.items()}
 
 
@@ -139,21 +142,21 @@ def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 def _names(name: str) -> dict[str, str]:
     word = name.replace("-", "_")
-    if iskeyword(word):
-        word += "_"
+    if iskeyword(word):  # the function cannot have that name, so the file has not either
+        name = word = f"{word}_"
     # beside its smss file a script is importable: one named like a standard module would hide it
     module = f"{word}_script" if word in sys.stdlib_module_names else word
     title = "".join(part.capitalize() for part in word.split("_"))
     return {"name": name, "function": word, "module": module, "title": title}
 
 
-def _from_model(kind: str, names: Mapping[str, str], registry: PluginRegistry) -> str:
+def _from_model(kind: str, names: Mapping[str, str], path: Path, registry: PluginRegistry) -> str:
     try:
         engine_class = registry.engine_class(kind)
     except ConfigError as error:
         hint = error.hint or f"there are {', '.join([*KINDS, *_other_kinds(registry)])}"
         raise ConfigError(error.message, hint=hint, reason=error.reason) from error
-    lines = [f"# Call it with   enginehost call {names['function']}", f"ENGINE_CLASS = {kind}", ""]
+    lines = [f"ENGINE_CLASS = {kind}", ""]
     if engine_class.requires_signature:
         lines += [
             f"FUNCTION_NAME = {names['function']}",
@@ -163,7 +166,20 @@ def _from_model(kind: str, names: Mapping[str, str], registry: PluginRegistry) -
         ]
     if engine_class.config_model is not None:
         lines += _model_lines(engine_class.config_model)
-    return "\n".join(lines).rstrip() + "\n"
+    text = "\n".join(lines).rstrip() + "\n"
+    return f"# Call it with   {_call(text, names['function'], path, registry)}\n{text}"
+
+
+def _call(text: str, function: str, path: Path, registry: PluginRegistry) -> str:
+    """A call that the engine takes: its class may declare parameters that are required."""
+    from enginehost.loader import folder_loader
+    from enginehost.secrets import Secrets
+    from enginehost.settings import HostSettings
+
+    loader = folder_loader(registry, Secrets(), HostSettings(), path.parent, lambda _: None)
+    made = loader.load_text(text.encode(), path).functions
+    signature = made[0].signature if made else FunctionSignature(function)
+    return example_call(signature.name, signature.parameters)
 
 
 def _other_kinds(registry: PluginRegistry) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import shlex
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from enginehost.cli.failures import CommandError
 from enginehost.cli.output import waiting
+from enginehost.errors import EngineUnavailable
 
 T = TypeVar("T")
 
@@ -56,6 +58,16 @@ class Where:
     url: str | None = None
     token: str | None = None
 
+    @property
+    def doctor(self) -> str:
+        """The command that examines the same place."""
+        options = ["--url", self.url] if self.url else []
+        if not self.url and str(self.folder) != "smss":
+            options.append(str(self.folder))
+        if not self.url and self.config is not None:
+            options += ["--config", str(self.config)]
+        return shlex.join(["enginehost", "doctor", *options])
+
     def open(self) -> AbstractAsyncContextManager[Source]:
         """The source, ready to be asked."""
         return _remote(self) if self.url else _local(self)
@@ -66,7 +78,8 @@ async def _remote(where: Where) -> AsyncGenerator[Source]:
     from enginehost.cli.remote import RemoteSource
 
     async with RemoteSource(where.url or "", where.token) as source:
-        yield source
+        with _hinted(where):
+            yield source
 
 
 @asynccontextmanager
@@ -75,7 +88,19 @@ async def _local(where: Where) -> AsyncGenerator[Source]:
 
     require_folder(where.folder)
     async with FolderSource(where.folder, where.config) as source:
-        yield source
+        with _hinted(where):
+            yield source
+
+
+@contextmanager
+def _hinted(where: Where) -> Generator[None]:
+    """Say of an engine that cannot serve where to read more."""
+    try:
+        yield
+    except EngineUnavailable as error:
+        if error.detail.get("state") == "failed":
+            error.detail.setdefault("hint", f"`{where.doctor}` says how to mend it")
+        raise
 
 
 def require_folder(folder: Path) -> None:

@@ -62,9 +62,9 @@ def _problems(problems: list[Diagnostic], stream: TextIO) -> Iterator[str]:
     yield ""
     for problem in sorted(problems, key=lambda one: one.severity is not Severity.ERROR)[:_MOST_PROBLEMS]:
         colour = "red" if problem.severity is Severity.ERROR else "yellow"
-        where = f"{problem.path}:{problem.line}" if problem.line else problem.path
+        where = f"{problem.path}:{problem.line}: " if problem.line else problem.path and f"{problem.path}: "
         word = emphasised(f"{problem.severity!s:<8}", stream, colour)
-        yield f"  {word} {printable(where)}: {printable(problem.message)}"
+        yield f"  {word} {printable(where)}{printable(problem.message)}"
         if problem.hint:
             yield f"           {printable(problem.hint)}"
     more = len(problems) - _MOST_PROBLEMS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import platform
@@ -11,12 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from enginehost import __version__
-from enginehost.address import is_loopback
+from enginehost.address import binding_hint, is_loopback
 from enginehost.auth import check_binding
 from enginehost.cli.findings import Finding, doubtful, fine, of_error, wrong
-from enginehost.errors import ConfigError
+from enginehost.contributions import OWN_TRANSPORT, collect
+from enginehost.databus.bus import leave
+from enginehost.databus.config import config_of
+from enginehost.databus.transports import find_transport
+from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.folder import look
+from enginehost.plugins import PluginRegistry
 from enginehost.settings import HostSettings
+from enginehost.sinks import AuditFile
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _FEW_FILES = 4096
@@ -43,25 +50,26 @@ def http(settings: HostSettings) -> Iterator[Finding]:
     except ConfigError as error:
         yield of_error("http", error)
     reach = "this machine only" if is_loopback(http.host) else "other machines too"
-    reason = _why_not_bound(http.host, http.port)
-    if not reason:
+    error = _bound(http.host, http.port)
+    if error is None:
         yield fine("http", f"{http.address} is free ({reach})")
     elif _host_answers(http.host, http.port):
         yield fine("http", f"a host already serves at {http.address}")
     else:
-        hint = "stop what listens there, or choose another with --http HOST:PORT"
-        yield wrong("http", f"{http.address} cannot be had: {reason}", hint)
+        reason = error.strerror or str(error)
+        yield wrong("http", f"{http.address} cannot be had: {reason}", binding_hint(error))
 
 
-def _why_not_bound(host: str, port: int) -> str:
+def _bound(host: str, port: int) -> OSError | None:
+    """Listen there for a moment; why that is impossible."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(place)
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
+        return error
+    return None
 
 
 def _host_answers(host: str, port: int) -> bool:
@@ -77,17 +85,39 @@ def _host_answers(host: str, port: int) -> bool:
         connection.close()
 
 
-def databus(settings: HostSettings) -> Iterator[Finding]:
-    """Whether the host can go on the databus."""
+async def databus(settings: HostSettings) -> Finding:
+    """Whether the host can go on the databus: it does, for a moment."""
     bus = settings.databus
     if bus.enabled is False:
-        yield fine("databus", "off")
-    elif _importable("cyclonedds.domain"):
-        yield fine("databus", f"domain {bus.domain} on interface {bus.interface}, as service {bus.service}")
-    elif bus.enabled is True:
-        yield wrong("databus", "the DDS library is not installed", "pip install cyclonedds, or databus: off")
-    else:
-        yield doubtful("databus", "the DDS library is not installed: no databus", "pip install cyclonedds")
+        return fine("databus", "off")
+    try:
+        join = find_transport(bus.transport, collect(PluginRegistry()).transports)
+        transport = await asyncio.to_thread(join, config_of(settings))
+    except ConfigError as error:
+        return of_error("databus", error)
+    except EngineUnavailable as error:
+        missing = error.detail.get("reason") == "no-dds-library"
+        found = wrong if bus.enabled is True else doubtful
+        return found("databus", error.message, "pip install cyclonedds, or databus: off" if missing else "")
+    await leave(transport)
+    by = "" if bus.transport == OWN_TRANSPORT else f" by the transport {bus.transport}"
+    return fine("databus", f"domain {bus.domain} on interface {bus.interface}{by}, as service {bus.service}")
+
+
+def audit(settings: HostSettings) -> Iterator[Finding]:
+    """Whether the audit can be written: the file is opened."""
+    path = settings.audit.path
+    if path is None:
+        return
+    new = not path.exists()
+    try:
+        AuditFile(path, values=False).close()
+    except ConfigError as error:
+        yield of_error("audit", error)
+        return
+    if new:
+        path.unlink()
+    yield fine("audit", str(path))
 
 
 def _importable(module: str) -> bool:

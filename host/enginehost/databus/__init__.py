@@ -7,5 +7,21 @@ from __future__ import annotations
 
 from enginehost.databus.bus import BusHost, Databus
 from enginehost.databus.config import DatabusConfig
+from enginehost.databus.port import (
+    Capability,
+    ExecutionReply,
+    ExecutionRequest,
+    RequestHandler,
+    Transport,
+)
 
-__all__ = ["BusHost", "Databus", "DatabusConfig"]
+__all__ = [
+    "BusHost",
+    "Capability",
+    "Databus",
+    "DatabusConfig",
+    "ExecutionReply",
+    "ExecutionRequest",
+    "RequestHandler",
+    "Transport",
+]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from enginehost.catalog import Catalog, Change, ChangeKind, Entry
 from enginehost.databus.capability import capability_of
 from enginehost.databus.identity import Identity
 from enginehost.databus.port import Capability, Transport
+from enginehost.policy import CALL, VIEW
 from enginehost.signature import FunctionSignature
 
 log = logging.getLogger("enginehost.databus")
@@ -22,12 +23,15 @@ BATCH = 100
 GONE_KEPT = 10_000
 """Ids of functions that went: a peer that calls one late is told so."""
 
+WRITE_PATIENCE = 30.0
+"""Seconds that writing one batch may take; then the next has its turn."""
+
 WITHDRAW_PATIENCE = 1.0
 """Seconds that withdrawing everything may take when the host leaves the bus."""
 
 
 class Advertiser:
-    """Follows the catalog. ``visible`` says which functions peers may see.
+    """Follows the catalog. ``rights`` says what peers may do with a function (see ``policy.py``).
 
     Changes are noted at once and written by one task in order; of several changes of one function
     only the last is written.
@@ -39,13 +43,13 @@ class Advertiser:
         transport: Transport,
         identity: Identity,
         service: str,
-        visible: Callable[[FunctionSignature], bool],
+        rights: Callable[[FunctionSignature], int],
     ) -> None:
         self._catalog = catalog
         self._transport = transport
         self._identity = identity
         self._service = service
-        self._visible = visible
+        self._rights = rights
         self._names: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         self._gone: dict[str, str] = {}
@@ -98,14 +102,21 @@ class Advertiser:
             while self._pending:
                 batch = {name: self._pending.pop(name) for name in list(islice(self._pending, BATCH))}
                 self._writing = len(batch)
-                offered = [e.signature for e in batch.values() if e and self._visible(e.signature)]
-                shown = {signature.name for signature in offered}
-                await self._withdraw([name for name in batch if name not in shown and name in self._ids])
-                await self._offer(offered)
+                try:
+                    async with asyncio.timeout(WRITE_PATIENCE):
+                        await self._write(batch)
+                except Exception:  # the plugin boundary: a transport that fails once may recover
+                    log.exception("the databus does not hear of %s", ", ".join(batch))
                 self._writing = 0
 
-    async def _offer(self, signatures: Sequence[FunctionSignature]) -> None:
-        described = await asyncio.to_thread(self._describe, signatures) if signatures else {}
+    async def _write(self, batch: Mapping[str, Entry | None]) -> None:
+        rights = {name: self._rights(entry.signature) for name, entry in batch.items() if entry}
+        await self._withdraw([name for name in batch if not rights.get(name, 0) & VIEW and name in self._ids])
+        offered = [(entry.signature, rights[name]) for name, entry in batch.items() if entry]
+        await self._offer([(signature, may) for signature, may in offered if may & VIEW])
+
+    async def _offer(self, offered: Sequence[tuple[FunctionSignature, int]]) -> None:
+        described = await asyncio.to_thread(self._describe, offered) if offered else {}
         for name, capability in described.items():
             self._names[capability.function_id] = name
             self._ids[name] = capability.function_id
@@ -113,12 +124,15 @@ class Advertiser:
         if described:
             await self._transport.publish(list(described.values()))
 
-    def _describe(self, signatures: Sequence[FunctionSignature]) -> dict[str, Capability]:
+    def _describe(self, offered: Sequence[tuple[FunctionSignature, int]]) -> dict[str, Capability]:
         now = time.time_ns() // 1_000_000
         described: dict[str, Capability] = {}
-        for signature in signatures:
+        for signature, rights in offered:
+            public = rights & CALL != 0
             try:
-                described[signature.name] = capability_of(signature, self._identity, self._service, now)
+                described[signature.name] = capability_of(
+                    signature, self._identity, self._service, now, public=public
+                )
             except (TypeError, ValueError, RecursionError) as failure:
                 log.error("%s cannot be shown on the databus: %s", signature.name, failure)
         return described

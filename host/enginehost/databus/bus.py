@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from enginehost.catalog import Catalog
+from enginehost.contributions import Implementation
 from enginehost.databus.advertise import Advertiser
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.identity import Identity
 from enginehost.databus.port import Transport
 from enginehost.databus.respond import BUS_CALLER, CallJson, Responder
-from enginehost.errors import EngineUnavailable
+from enginehost.databus.transports import find_transport, unavailable
 from enginehost.signature import FunctionSignature
 
 if TYPE_CHECKING:
     from enginehost.policy import Policy
+
+log = logging.getLogger("enginehost.databus")
 
 
 class BusHost(Protocol):
@@ -43,6 +49,11 @@ class BusHost(Protocol):
         """The one way in."""
         ...
 
+    @property
+    def refuse(self) -> Callable[..., object]:
+        """``Host.refuse``: writes down a call that is refused before it is made."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
@@ -57,23 +68,28 @@ class _Joined:
 class Databus:
     """Advertises the functions of a host and answers calls from the bus.
 
-    Peers are anonymous: they see what the policy shows to anonymous.
+    Peers are anonymous: they see what the policy shows to anonymous. ``transports`` are those of plugins,
+    by name. Raises :class:`ConfigError` where the config names none that there is.
     """
 
-    def __init__(self, host: BusHost, config: DatabusConfig) -> None:
+    def __init__(
+        self, host: BusHost, config: DatabusConfig, transports: Mapping[str, Implementation] | None = None
+    ) -> None:
         self.config = config
+        self._join = find_transport(config.transport, transports or {})
         self._host = host
         self._joined: _Joined | None = None
 
     async def start(self) -> None:
         """Join the bus; functions appear on it as soon as they can be written.
 
-        Raises :class:`EngineUnavailable`, with the reason, where that is impossible.
+        Raises :class:`EngineUnavailable`, with the reason, where that is impossible, and
+        :class:`ConfigError` where it is the config that is wrong.
         """
         config = self.config
-        transport = await asyncio.to_thread(_join, config)
+        transport = await asyncio.to_thread(self._join, config)
         identity = Identity(config.state_dir, self._host.folder)
-        advertiser = Advertiser(self._host.catalog, transport, identity, config.service, self._visible)
+        advertiser = Advertiser(self._host.catalog, transport, identity, config.service, self._rights)
         responder = Responder(
             self._host.call_json,
             transport,
@@ -81,9 +97,14 @@ class Databus:
             advertiser.name_of,
             max_in_flight=config.max_in_flight,
             max_request_bytes=config.max_request_bytes,
+            refused=partial(self._host.refuse, caller=BUS_CALLER),
         )
         self._joined = _Joined(identity, transport, advertiser, responder)
-        await transport.serve(responder.receive)
+        try:
+            await transport.serve(responder.receive)
+        except (Exception, SystemExit) as failure:  # the plugin boundary
+            await self.stop(0.0)
+            raise unavailable(config.transport, failure) from failure
 
     async def stop(self, drain: float = 1.0) -> None:
         """Withdraw all functions, let running calls end within ``drain`` seconds, leave the bus.
@@ -96,7 +117,7 @@ class Databus:
         try:
             await asyncio.gather(joined.advertiser.close(), joined.responder.close(drain))
         finally:
-            await joined.transport.close()
+            await leave(joined.transport)
             joined.identity.close()
 
     def refresh(self) -> None:
@@ -111,6 +132,7 @@ class Databus:
             "domain": self.config.domain,
             "interface": self.config.interface,
             "service": self.config.service,
+            "transport": self.config.transport,
         }
         if self._joined is None:
             return about
@@ -129,17 +151,13 @@ class Databus:
             }
         )
 
-    def _visible(self, signature: FunctionSignature) -> bool:
-        return self._host.policy.may_view(BUS_CALLER, signature)
+    def _rights(self, signature: FunctionSignature) -> int:
+        return self._host.policy.rights(BUS_CALLER, signature)
 
 
-def _join(config: DatabusConfig) -> Transport:
+async def leave(transport: Transport) -> None:
+    """Close a transport, whatever it says to that."""
     try:
-        from enginehost.databus.cyclone import CycloneTransport
-    except Exception as failure:
-        # Besides ImportError the library raises errors of its own when it cannot be loaded.
-        raise EngineUnavailable(
-            "the DDS library (cyclonedds 11) is not installed for this Python and platform",
-            reason="no-dds-library",
-        ) from failure
-    return CycloneTransport(config)
+        await transport.close()
+    except (Exception, SystemExit):  # the plugin boundary: the host stops in any case
+        log.exception("the databus transport did not close cleanly")

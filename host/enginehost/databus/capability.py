@@ -18,10 +18,11 @@ log = logging.getLogger("enginehost.databus")
 
 
 def capability_of(
-    signature: FunctionSignature, identity: Identity, service: str, last_seen: int
+    signature: FunctionSignature, identity: Identity, service: str, last_seen: int, *, public: bool
 ) -> Capability:
     """The advertisement of a function. ``last_seen`` is in milliseconds since 1970.
 
+    ``public``: any peer may call it, which ``security_requirements`` then says in Genesis's words.
     What is longer than its bound (UTF-8 bytes) is told in short, with a warning: prose is cut, a
     schema becomes an open object with a comment, of the list of tags as many stay as fit.
     ``classification`` holds the incarnation and a hash of the schema, by which replicas know each other.
@@ -41,7 +42,7 @@ def capability_of(
         parameter_schema=fitted("parameter_schema", schema, _open_schema),
         capabilities=fitted("capabilities", _json(spec["capabilities"]), _fewer_items),
         performance_metrics=fitted("performance_metrics", _json(spec["performance_metrics"]), _nothing),
-        security_requirements=fitted("security_requirements", _json(spec["security_requirements"]), _nothing),
+        security_requirements=_json({"level": "public"} if public else spec["security_requirements"]),
         classification=fitted("classification", _json(classification), _nothing),
         last_seen=last_seen,
         service_name=service,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from enginehost.errors import ConfigError
+
+if TYPE_CHECKING:
+    from enginehost.settings import HostSettings
 
 LOOPBACK = "127.0.0.1"
 LAST_DOMAIN = 232
@@ -22,11 +26,13 @@ class DatabusConfig:
 
     ``interface`` is an address or the name of a network interface; the bus leaves loopback only when
     another one is named. ``peers`` are addresses to look for participants at, where multicast does not
-    reach them. ``service`` is the name under which all functions of this host are offered.
+    reach them. ``service`` is the name under which all functions of this host are offered. ``transport`` is
+    ``cyclone``, or one that a plugin adds (hook ``register_transports``).
     ``fragment_bytes`` is the largest piece that one datagram carries: 60,000 is fastest on loopback,
     about 1,300 avoids IP fragmentation on Ethernet. More than ``max_in_flight`` calls at once are
-    refused as ``overloaded``, parameters over ``max_request_bytes`` as ``too_large``. ``state_dir``
-    keeps the host's id; without it the id is new at each start.
+    refused as ``overloaded`` (three quarters of that from one participant), parameters over
+    ``max_request_bytes`` as ``too_large``. ``state_dir`` keeps the host's id; without it the id is new
+    at each start.
     """
 
     domain: int = 0
@@ -37,6 +43,7 @@ class DatabusConfig:
     max_in_flight: int = 1_024
     max_request_bytes: int = 10 * 1024 * 1024
     state_dir: Path | None = None
+    transport: str = "cyclone"
 
     def __post_init__(self) -> None:
         if not 0 <= self.domain <= LAST_DOMAIN:
@@ -57,6 +64,18 @@ class DatabusConfig:
         if self.interface in _LOOPBACK_NAMES:
             return True
         return is_address(self.interface) and ipaddress.ip_address(self.interface).is_loopback
+
+
+def config_of(settings: HostSettings) -> DatabusConfig:
+    """The databus as the settings of a host have it."""
+    bus = settings.databus
+    return DatabusConfig(
+        domain=bus.domain,
+        interface=bus.interface,
+        service=bus.service,
+        transport=bus.transport,
+        state_dir=settings.state_dir,
+    )
 
 
 def is_address(text: str) -> bool:

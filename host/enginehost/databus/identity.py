@@ -47,7 +47,9 @@ class Identity:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
             _lock(self._file)
         except OSError as failure:
-            log.warning("this host has a fresh databus id that is not kept: %s", failure.strerror)
+            held = isinstance(failure, BlockingIOError)
+            why = "another host of this folder holds the kept one" if held else failure.strerror
+            log.warning("this host has a fresh databus id that is not kept: %s", why)
             self.close()
             return
         kept = _parsed(os.read(self._file, 64))

@@ -26,7 +26,11 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRequest:
-    """A call from the bus. ``source`` names the writer it came from, for this transport only."""
+    """A call from the bus.
+
+    ``source`` names the writer it came from, ``participant`` whose writer that is (a program that makes
+    many writers gets no more for it); both for this transport only.
+    """
 
     request_id: str
     function_id: str
@@ -34,6 +38,7 @@ class ExecutionRequest:
     timestamp: int
     metadata: str
     source: str = ""
+    participant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from enginehost.errors import (
     Overloaded,
     TooLarge,
 )
+from enginehost.json_arguments import read_object
 from enginehost.values import MalformedJson, decode, encode
 
 log = logging.getLogger("enginehost.databus")
@@ -32,6 +34,9 @@ BUS_CALLER = anonymous("databus")
 
 IDS_KEPT = 16_384
 """Request ids remembered, so that a request that arrives twice runs once."""
+
+REFUSALS_WAITING = 64
+"""Refusals that may wait for one participant to be reached; further ones are lost to it, and counted."""
 
 CANCELLED_PATIENCE = 1.0
 """Seconds in which cancelled calls may say that they were."""
@@ -53,6 +58,14 @@ class CallJson(Protocol):
         parent: int = 0,
     ) -> Awaitable[bytes]:
         """Run a function; its result as JSON."""
+        ...
+
+
+class Refused(Protocol):
+    """``Host.refuse`` for callers from the bus: writes down a call that is refused before it is made."""
+
+    def __call__(self, name: str, error: EngineHostError, /, *, trace: int = 0, parent: int = 0) -> object:
+        """Record it."""
         ...
 
 
@@ -94,6 +107,7 @@ class Responder:
 
     Requests for ids that ``name_of`` does not know are other hosts' and stay unanswered. A request id
     that was seen from the same writer is not run again; one that was refused unseen may be sent again.
+    One participant may have three quarters of ``max_in_flight`` calls running: some room is left to others.
     """
 
     def __init__(
@@ -105,6 +119,7 @@ class Responder:
         *,
         max_in_flight: int,
         max_request_bytes: int,
+        refused: Refused | None = None,
     ) -> None:
         self.answered = 0
         self.lost = 0
@@ -112,46 +127,60 @@ class Responder:
         self._transport = transport
         self._identity = identity
         self._name_of = name_of
+        self._refused = refused
         self._max_in_flight = max_in_flight
+        self._share = max_in_flight - max_in_flight // 4
         self._max_request_bytes = max_request_bytes
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls = _Crowd()
+        self._refusals = _Crowd()
         self._seen: dict[tuple[str, str], None] = {}
         self._stopping = False
 
     @property
     def in_flight(self) -> int:
         """Requests that run now."""
-        return len(self._tasks)
+        return len(self._calls.tasks)
 
     async def receive(self, requests: Sequence[ExecutionRequest]) -> None:
-        """Start what can be started; refuse the rest. Returns when room for more may be there."""
+        """Start what can be started; refuse the rest. Waits for nobody, so that nobody holds up others."""
         for request in requests:
             name = self._name_of(request.function_id)
             if name is None or (request.source, request.request_id) in self._seen:
                 continue
             if refusal := self._refusal(request):
-                await self._reply(request, b"", refusal, time.perf_counter())
+                self._record(name, refusal)
+                self._refuse(request, refusal)
                 continue
             self._remember(request)
-            task = asyncio.get_running_loop().create_task(self._answer(request, name))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._calls.start(self._answer(request, name), _who(request))
 
     async def close(self, drain: float) -> None:
         """Refuse new requests; give running ones ``drain`` seconds, then cancel and say so."""
         self._stopping = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=drain)
-        for task in self._tasks:
+        await _wait(self._calls.tasks, drain)
+        for task in self._calls.tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CANCELLED_PATIENCE)
+        await _wait(self._calls.tasks | self._refusals.tasks, CANCELLED_PATIENCE)
+        for task in self._refusals.tasks:
+            task.cancel()
+
+    def _refuse(self, request: ExecutionRequest, refusal: EngineHostError) -> None:
+        if self._refusals.of(_who(request)) >= REFUSALS_WAITING:
+            self.lost += 1
+            return
+        self._refusals.start(self._reply(request, b"", refusal, time.perf_counter()), _who(request))
+
+    def _record(self, name: str, refusal: EngineHostError, *, trace: int = 0, parent: int = 0) -> None:
+        if self._refused is not None:
+            self._refused(name, refusal, trace=trace, parent=parent)
 
     def _refusal(self, request: ExecutionRequest) -> EngineHostError | None:
         if self._stopping:
             return EngineUnavailable("the host is stopping", state="closing")
-        if len(self._tasks) >= self._max_in_flight:
+        if len(self._calls.tasks) >= self._max_in_flight:
             return Overloaded(f"{self._max_in_flight} calls from the databus run already")
+        if self._calls.of(_who(request)) >= self._share:
+            return Overloaded(f"{self._share} calls of this participant run already")
         if not 0 < len(request.request_id.encode()) <= ID_BOUND:
             return InvalidRequest(f"request_id must have 1 to {ID_BOUND} bytes")
         if (size := len(request.parameters.encode())) > self._max_request_bytes:
@@ -177,16 +206,24 @@ class Responder:
 
     async def _run(self, request: ExecutionRequest, name: str) -> bytes:
         metadata = RequestMetadata.read(request.metadata)
-        if metadata.incarnation not in ("", self._identity.incarnation):
-            raise EngineUnavailable("the host that was meant has been restarted", reason="incarnation")
+        try:
+            arguments = self._arguments(request, metadata)
+        except EngineHostError as refusal:
+            self._record(name, refusal, trace=metadata.trace, parent=metadata.parent)
+            raise
         return await self._call_json(
             name,
-            _arguments(request.parameters),
+            arguments,
             caller=BUS_CALLER,
             timeout=metadata.timeout,
             trace=metadata.trace,
             parent=metadata.parent,
         )
+
+    def _arguments(self, request: ExecutionRequest, metadata: RequestMetadata) -> dict[str, Any]:
+        if metadata.incarnation not in ("", self._identity.incarnation):
+            raise EngineUnavailable("the host that was meant has been restarted", reason="incarnation")
+        return read_object(request.parameters.strip().encode(), "parameters")
 
     async def _reply(
         self, request: ExecutionRequest, result: bytes, failure: EngineHostError | None, started: float
@@ -221,9 +258,35 @@ class Responder:
         return text.decode()
 
 
-def _arguments(parameters: str) -> dict[str, Any]:
-    """The arguments in ``parameters``: a JSON object, or nothing for none."""
-    arguments = decode(parameters.encode()) if parameters.strip() else {}
-    if not isinstance(arguments, dict):
-        raise InvalidRequest("parameters must be a JSON object")
-    return arguments
+class _Crowd:
+    """Running tasks, counted by the participant for which they run."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._of: Counter[str] = Counter()
+
+    def of(self, participant: str) -> int:
+        return self._of[participant]
+
+    def start(self, work: Coroutine[Any, Any, None], participant: str) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        self._of[participant] += 1
+        task.add_done_callback(lambda done: self._ended(done, participant))
+
+    def _ended(self, task: asyncio.Task[None], participant: str) -> None:
+        self.tasks.discard(task)
+        self._of[participant] -= 1
+        if not self._of[participant]:
+            del self._of[participant]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a reply on the databus failed", exc_info=error)
+
+
+def _who(request: ExecutionRequest) -> str:
+    return request.participant or request.source
+
+
+async def _wait(tasks: set[asyncio.Task[None]], seconds: float) -> None:
+    if tasks:
+        await asyncio.wait(tuple(tasks), timeout=seconds)

@@ -110,11 +110,15 @@ class NounMetadata:
 class GenRowStruct(list[NounMetadata]):
     """The nouns under one name, in order."""
 
+    holds_collection: bool = False
+    """Whether a collection was added, of whatever length."""
+
     def add(self, value: Any, data_type: PixelDataType | str | None = None) -> None:
         """Append a value; the elements of a collection one by one."""
         if isinstance(value, NounMetadata):
             self.append(value)
         elif isinstance(value, (list, tuple, set, frozenset)):
+            self.holds_collection = True
             self.extend(NounMetadata(item, data_type) for item in value)
         else:
             self.append(NounMetadata(value, data_type))
@@ -124,9 +128,11 @@ class GenRowStruct(list[NounMetadata]):
         return [noun.value for noun in self]
 
     def value(self) -> Any:
-        """The one value, all of them where there are several, ``None`` where there is none."""
+        """The one value; all of them where a collection or several were added; ``None`` where nothing was."""
         values = self.values()
-        return values[0] if len(values) == 1 else values or None
+        if self.holds_collection or len(values) > 1:
+            return values
+        return values[0] if values else None
 
     def is_empty(self) -> bool:
         """Whether there is no noun."""
@@ -169,7 +175,7 @@ class NounStore:
 
     def __getitem__(self, name: str) -> GenRowStruct:
         """The row of ``name``; an empty one where there is none."""
-        return self._rows.get(name) or GenRowStruct()
+        return self._rows.get(name, GenRowStruct())
 
     def __contains__(self, name: object) -> bool:
         return name in self._rows

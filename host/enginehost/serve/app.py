@@ -13,18 +13,22 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from enginehost.address import format_address
 from enginehost.auth import Authenticator
 from enginehost.caller import Caller, anonymous
-from enginehost.errors import EngineHostError
+from enginehost.errors import EngineHostError, Unauthorized
+from enginehost.invoke import as_told
 from enginehost.serve.execute import Exchange
-from enginehost.serve.gate import Gate, cors, preflight
-from enginehost.serve.problem import HttpRefusal, for_caller, refuse, respond
+from enginehost.serve.gate import Gate, cors, header_fields, preflight
+from enginehost.serve.problem import HttpRefusal, refuse, respond
+from enginehost.serve.request import kind_in, trace_of
 from enginehost.serve.routes import Routes
 
 if TYPE_CHECKING:
     from enginehost.host import Host
 
 FUNCTIONS = "/v1/functions/"
+SEMOSS, EXECUTE = "/api/function-", "/execute"
 PROBES = frozenset({"/healthz", "/readyz"})
 """Open to whoever reaches the port: probes show no token, and name the host by its address."""
 
@@ -47,8 +51,7 @@ class HttpFace:
         self._host = host
         self._gate = Gate(address, http.allowed_hosts, http.allowed_origins)
         self._authenticator = Authenticator(host.settings)
-        self._anonymous = anonymous("http")
-        self._authenticates = host.settings.authenticates
+        self._anonymous = anonymous("http", may_prove=host.settings.authenticates)
         self._max_body_bytes = int(http.max_body_bytes)
         self._router = Router(Routes(host).all(), redirect_slashes=False)
 
@@ -61,7 +64,7 @@ class HttpFace:
         caller: Caller | None = None
         try:
             path: str = scope["path"]
-            headers: dict[bytes, bytes] = dict(scope["headers"])
+            headers = header_fields(scope["headers"], scope["http_version"])
             if path not in PROBES:
                 origin = self._gate.check(headers)
                 if scope["method"] == "OPTIONS":
@@ -73,14 +76,34 @@ class HttpFace:
                 caller = self._anonymous
             exchange = Exchange(self._host, caller, headers, origin, receive, send, self._max_body_bytes)
             if scope["method"] == "POST" and path.startswith(FUNCTIONS):
-                await exchange.run(path[len(FUNCTIONS) :])
+                query: bytes = scope["query_string"]
+                await exchange.run(path[len(FUNCTIONS) :], kind=kind_in(query) if query else None)
             else:
                 await self._route(scope, receive, send, exchange)
         except EngineHostError as error:
-            await refuse(send, for_caller(error, caller, self._authenticates), cors(origin))
+            if caller is None:
+                await self._turn_away(scope, send, error, origin)
+            else:
+                await refuse(send, as_told(error, caller), cors(origin))
         except Exception:  # noqa: BLE001 - the server's boundary: a bug becomes a problem document and a log entry
             _log.exception("%s %s failed inside the host", scope["method"], scope["path"])
             await refuse(send, EngineHostError("the host failed; its log says why"), cors(origin))
+
+    async def _turn_away(
+        self, scope: Scope, send: Send, error: EngineHostError, origin: bytes | None
+    ) -> None:
+        """Answer one who did not get as far as being known. Calls, and proofs that fail, are recorded."""
+        name = _called(scope)
+        if name is None and not isinstance(error, Unauthorized):
+            await refuse(send, error, cors(origin))
+            return
+        trace, parent = trace_of(dict(scope["headers"]))
+        peer = format_address(*scope["client"]) if scope.get("client") else ""
+        call = self._host.refuse(
+            name or "", error, caller=self._anonymous, trace=trace, parent=parent, peer=peer
+        )
+        call_id = call.call_id
+        await refuse(send, error, [(b"x-call-id", call_id.encode()), *cors(origin)], call_id)
 
     async def _caller(self, proof: bytes) -> Caller:
         header = proof.decode("latin-1")
@@ -96,6 +119,17 @@ class HttpFace:
             raise HttpRefusal(
                 error.status_code, _ROUTE_TEXTS.get(error.status_code, error.detail), error.headers
             ) from None
+
+
+def _called(scope: Scope) -> str | None:
+    """The function, or SEMOSS's engine, that a request calls; ``None`` for one that is no call."""
+    path: str = scope["path"]
+    if scope["method"] != "POST":
+        return None
+    if path.startswith(FUNCTIONS):
+        return path[len(FUNCTIONS) :]
+    semoss = path.startswith(SEMOSS) and path.endswith(EXECUTE)
+    return path[len(SEMOSS) : -len(EXECUTE)] if semoss else None
 
 
 _ROUTE_TEXTS = {

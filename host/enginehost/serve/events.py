@@ -6,7 +6,6 @@ Until the first event nothing is sent, so that a call that fails at once has its
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from starlette.types import Send
@@ -16,8 +15,6 @@ from enginehost.serve.problem import HeaderList, problem_json
 
 QUIET_SECONDS = 15.0
 """A comment is sent after so long without an event: proxies close connections that look dead."""
-_TURN = 16
-"""Events after which other requests get their turn."""
 _EVENT_STREAM: HeaderList = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -40,8 +37,6 @@ class EventStream:
         async for item in items:
             await self._event(name, item)
             count += 1
-            if count % _TURN == 0:  # neither a quick function nor a quick client makes this wait
-                await asyncio.sleep(0)
         await self._event(b"done", b'{"items":%d}' % count)
         await self._end()
 

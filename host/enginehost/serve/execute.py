@@ -12,11 +12,12 @@ from enginehost.caller import Caller
 from enginehost.drive import resume
 from enginehost.engine import Call
 from enginehost.errors import EngineHostError
-from enginehost.serve.arguments import read_object
+from enginehost.invoke import as_told
+from enginehost.json_arguments import read_object
 from enginehost.serve.disconnect import Watch
 from enginehost.serve.events import QUIET_SECONDS, EventStream
 from enginehost.serve.gate import cors
-from enginehost.serve.problem import HeaderList, for_caller, refuse, respond
+from enginehost.serve.problem import HeaderList, refuse, respond
 from enginehost.serve.request import Headers, check_media, read_body, timeout_of, trace_of, wants_events
 
 if TYPE_CHECKING:
@@ -61,23 +62,34 @@ class Exchange:
         self._calls: list[Call] = []
         self._stream: EventStream | None = None
 
-    async def run(self, shown: str, *, wrapped: bool = True) -> None:
+    async def run(self, shown: str, *, kind: str | None = None, wrapped: bool = True) -> None:
         """Call the function ``shown`` (a name, or a mapped one) and answer.
 
-        ``wrapped``: with ``{"result": …}`` around the result.
+        ``kind``: the arguments are as a model sent them that was given tools of this kind. ``wrapped``:
+        with ``{"result": …}`` around the result.
         """
         try:
             headers = self._headers
             if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
                 check_media(headers)
             arguments = read_object(await read_body(self._receive, headers, self._max_body_bytes))
-            name = function_name(self._host, shown)
+            name = function_name(self._host, shown, self.caller)
+            if kind is not None:
+                arguments = self._as_the_function_takes_them(name, kind, arguments)
             if wants_events(headers):
                 await self._answer_events(name, arguments)
             else:
                 await self._answer(name, arguments, wrapped)
         except EngineHostError as error:
-            await self._fail(error)
+            await self.fail(shown, error)
+
+    def _as_the_function_takes_them(self, name: str, kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        from enginehost.specs import arguments_from
+
+        entry = self._host.catalog.get(name)
+        if entry is None or not self._host.policy.may_view(self.caller, entry.signature):
+            return arguments  # the call says that there is no such function
+        return arguments_from(entry.signature, kind, arguments)
 
     async def _answer(self, name: str, arguments: dict[str, Any], wrapped: bool) -> None:
         headers = self._headers
@@ -131,9 +143,15 @@ class Exchange:
         finally:
             watch.stop()
 
-    async def _fail(self, error: EngineHostError) -> None:
-        error = for_caller(error, self.caller, self._host.settings.authenticates)
-        call_id = self._calls[0].call_id if self._calls else ""
+    async def fail(self, shown: str, error: EngineHostError) -> None:
+        """Answer a call of the function ``shown`` with ``error``; one that was never made is recorded."""
+        error = as_told(error, self.caller)
+        if not self._calls:
+            trace, parent = trace_of(self._headers)
+            self._calls.append(
+                self._host.refuse(shown, error, caller=self.caller, trace=trace, parent=parent)
+            )
+        call_id = self._calls[0].call_id
         if self._stream is not None and self._stream.started:
             await self._stream.fail(error, call_id)
         else:
@@ -144,6 +162,6 @@ class Exchange:
         return headers if self.origin is None else headers + cors(self.origin)
 
 
-def function_name(host: Host, shown: str) -> str:
-    """The function's name behind the one in a URL, which may be a mapped one (as tools show it)."""
-    return shown if host.catalog.get(shown) is not None else host.resolve(shown, "openai")
+def function_name(host: Host, shown: str, caller: Caller) -> str:
+    """The function's name behind the one in a URL, which may be one that a kind of tools shows."""
+    return shown if host.catalog.get(shown) is not None else host.resolve(shown, caller=caller)

@@ -6,13 +6,19 @@ that let its own name point to us (DNS rebinding), ``Origin`` one that sends fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv6Address
 
 from enginehost.address import is_loopback
-from enginehost.errors import Forbidden
+from enginehost.errors import Forbidden, InvalidRequest
 from enginehost.serve.problem import HeaderList
 
 _MOST_KNOWN = 1000
+_ONCE = (b"host", b"origin", b"authorization")
+_AUTHORITY = re.compile(
+    rb"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)(?::(?P<port>[0-9]{0,5}))?"
+)
 _PREFLIGHT: HeaderList = [
     (b"access-control-allow-methods", b"GET, POST"),
     (b"access-control-allow-headers", b"authorization, content-type, request-timeout, traceparent"),
@@ -35,9 +41,10 @@ class Gate:
         """Values of ``Host`` that passed before."""
 
     def check(self, headers: Mapping[bytes, bytes]) -> bytes | None:
-        """The foreign origin to which the answer is opened, if there is one. Raises :class:`Forbidden`.
+        """The foreign origin to which the answer is opened, if there is one.
 
-        A request without ``Host`` (HTTP/1.0) comes from no browser.
+        Raises :class:`Forbidden`, and :class:`InvalidRequest` for a ``Host`` that is none. A request without
+        ``Host`` (HTTP/1.0) comes from no browser.
         """
         host = headers.get(b"host")
         if host is not None and host not in self._known:
@@ -50,7 +57,7 @@ class Gate:
         return origin
 
     def _check_host(self, host: bytes) -> None:
-        name = host_name(host.decode("latin-1"))
+        name = _named(host)
         local = is_loopback(name) or name.endswith(".localhost")
         if not (self._any_host or local or name in self._allowed):
             raise Forbidden("this host does not answer to that name (setting http.allowed_hosts)")
@@ -64,6 +71,37 @@ def host_name(authority: str) -> str:
         return authority[1:].partition("]")[0].lower()
     name = authority if authority.count(":") > 1 else authority.partition(":")[0]
     return name.rstrip(".").lower()
+
+
+def _named(host: bytes) -> str:
+    """The host that a ``Host`` header names (RFC 9110, 7.2). Raises :class:`InvalidRequest`.
+
+    Strict, so that no two readers of one header find two names in it.
+    """
+    found = _AUTHORITY.fullmatch(host)
+    if found is None or int(found["port"] or 0) > 65_535:
+        raise InvalidRequest("the Host header must be a host name or an IP address, and perhaps a port")
+    name = host.decode("ascii")
+    try:
+        return host_name(name) if found["v6"] is None else str(IPv6Address(found["v6"].decode("ascii")))
+    except ValueError:
+        raise InvalidRequest("the Host header holds no IPv6 address between its brackets") from None
+
+
+def header_fields(fields: Sequence[tuple[bytes, bytes]], version: str) -> dict[bytes, bytes]:
+    """The headers of a request by name. ``version`` is that of HTTP.
+
+    Raises :class:`InvalidRequest` where one that decides who may do what stands twice, and, as
+    RFC 9112 (3.2) wants it, where HTTP/1.1 comes without ``Host``.
+    """
+    headers = dict(fields)
+    if len(headers) != len(fields):
+        for name in _ONCE:
+            if sum(field == name for field, _ in fields) > 1:
+                raise InvalidRequest(f"the header {name.decode()} stands twice")
+    if b"host" not in headers and version == "1.1":
+        raise InvalidRequest("a request of HTTP/1.1 needs a Host header")
+    return headers
 
 
 def cors(origin: bytes | None) -> HeaderList:

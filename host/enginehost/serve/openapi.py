@@ -29,6 +29,15 @@ _PROBLEM = {
         "detail": {"type": "string"},
         "code": {"type": "string", "enum": list(ERROR_TABLE)},
         "instance": {"type": "string", "description": "The call id."},
+        "error": {
+            "type": "object",
+            "description": "The error as on every face.",
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "detail": {"type": "object"},
+            },
+        },
         "errors": {
             "type": "array",
             "items": {

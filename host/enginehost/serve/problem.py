@@ -10,20 +10,13 @@ from typing import Any, ClassVar
 
 from starlette.types import Send
 
-from enginehost.caller import Caller
-from enginehost.errors import (
-    EngineHostError,
-    Forbidden,
-    InvalidRequest,
-    Overloaded,
-    Unauthorized,
-    UnknownFunction,
-)
+from enginehost.errors import EngineHostError, InvalidRequest, Overloaded, Unauthorized
 from enginehost.values import encode
 
 HeaderList = list[tuple[bytes, bytes]]
 
-_RESERVED = frozenset({"type", "title", "status", "detail", "code", "instance"})
+_RESERVED = frozenset({"type", "title", "status", "detail", "code", "instance", "error"})
+"""Members with a meaning of their own: what an error's detail calls so stands under ``error`` alone."""
 _log = logging.getLogger("enginehost.http")
 _UNAVAILABLE_RETRY_SECONDS = 5
 """What ``Retry-After`` says of an engine that cannot serve now: a restart or a reload is over by then."""
@@ -48,8 +41,9 @@ def status_of(error: EngineHostError) -> int:
 def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:
     """The problem document; ``instance`` is the call id.
 
-    The error's ``detail`` stands beside the standard members, as RFC 9457 has extension members:
-    ``errors`` (``[{"pointer", "message"}]``), ``nearest``, ``limit``, ``retry_after``, …
+    ``error`` is the error as it is on every face (``{"code", "message", "detail"}``). For short, the members
+    of its ``detail`` stand beside the standard members too, as RFC 9457 has extension members (``errors``,
+    ``nearest``, ``limit``, ``retry_after``, …), except those whose names are taken (``type``, ``status``).
     """
     status = status_of(error)
     title = HTTPStatus(status).phrase if isinstance(error, HttpRefusal) else error.row.title
@@ -63,6 +57,7 @@ def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:
     if instance:
         document["instance"] = instance
     document.update((key, value) for key, value in error.detail.items() if key not in _RESERVED)
+    document["error"] = error.to_json()
     return document
 
 
@@ -83,17 +78,6 @@ def problem_headers(error: EngineHostError) -> HeaderList:
     elif status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append((b"retry-after", b"%d" % _UNAVAILABLE_RETRY_SECONDS))
     return headers
-
-
-def for_caller(error: EngineHostError, caller: Caller | None, authenticates: bool) -> EngineHostError:
-    """``error`` as ``caller`` gets it: who showed no proof is asked for one where the host takes any.
-
-    That holds for every function such a caller may not see, so it does not tell which ones there are.
-    """
-    hidden = isinstance(error, UnknownFunction | Forbidden)
-    if not hidden or not authenticates or caller is None or caller.authenticated:
-        return error
-    return Unauthorized("anonymous callers may not call that; send Authorization: Bearer TOKEN")
 
 
 async def refuse(

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with each answer sent in one piece.
+"""uvicorn's HTTP protocols, with bounded heads of requests, and with each answer sent in one piece.
 
 ASGI hands over head and body one after the other, and uvicorn writes each by itself: two system calls and
 two packets for a short answer, which cost more than all that the host does for a call.
@@ -7,9 +7,14 @@ two packets for a short answer, which cost more than all that the host does for 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from enginehost.serve.heads import HeadGuard, whole_answer
+from enginehost.serve.problem import HttpRefusal
 
 _STATUS_LINE = b"HTTP/1.1 "
 
@@ -72,9 +77,37 @@ class OneWrite(asyncio.Transport):
         self._head = b""
 
 
-class HttpProtocol(AutoHTTPProtocol):
-    """httptools where it is installed, else h11."""
-
+class _Connection(HeadGuard):
     def connection_made(self, transport: Any) -> None:
-        """A client has connected."""
         super().connection_made(OneWrite(transport))
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP as every other mistake is answered, and close (uvicorn calls it)."""
+        if not self.answering:  # a second answer would stand within the first
+            error = HttpRefusal(400, "this is not a valid HTTP request")
+            self.transport.write(whole_answer(error, "Bad Request"))
+        self.transport.close()
+
+
+class H11Connection(_Connection, H11Protocol):
+    """A connection parsed by h11."""
+
+    def in_head(self) -> bool:
+        """Whether the parser waits for the rest of a head, or for one to begin."""
+        return self.conn.their_state is h11.IDLE
+
+
+HttpProtocol: type[asyncio.Protocol] = H11Connection
+"""httptools where it is installed, else h11."""
+
+with suppress(ImportError):
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    class HttpToolsConnection(_Connection, HttpToolsProtocol):
+        """A connection parsed by httptools."""
+
+        def in_head(self) -> bool:
+            """Whether uvicorn has yet to read the method: it does when the headers are complete."""
+            return not self.scope or "method" not in self.scope
+
+    HttpProtocol = HttpToolsConnection

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 from collections.abc import Mapping
+from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive
 
@@ -24,14 +25,20 @@ _READ_ON = 4
 
 
 def check_media(headers: Headers) -> None:
-    """Refuse a body that is not plain ``application/json`` in UTF-8."""
+    """Refuse a body that is not plain ``application/json`` in UTF-8, unless there is none, of no type."""
     given = headers.get(b"content-type", b"").decode("latin-1").lower()
     media, _, parameters = given.partition(";")
     charset = parameters.replace(" ", "").replace('"', "")
-    if media.strip() != "application/json" or charset not in ("", "charset=utf-8", "charset=utf8"):
+    plain = media.strip() == "application/json" and charset in ("", "charset=utf-8", "charset=utf8")
+    if not plain and (given or _has_body(headers)):
         raise HttpRefusal(415, "the body must be sent as Content-Type: application/json, in UTF-8")
     if headers.get(b"content-encoding", b"identity") != b"identity":
         raise HttpRefusal(415, "the body must be sent without Content-Encoding")
+
+
+def _has_body(headers: Headers) -> bool:
+    """Whether a body follows, as RFC 9112 (6.3) has requests say it."""
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
@@ -100,6 +107,11 @@ def trace_of(headers: Headers) -> tuple[int, int]:
     """Trace id and parent id of ``traceparent``; 0, 0 without one or with one that W3C has us ignore."""
     match = _TRACEPARENT.match(headers.get(b"traceparent", b""))
     return (int(match[1], 16), int(match[2], 16)) if match else (0, 0)
+
+
+def kind_in(query: bytes) -> str | None:
+    """The kind of tool that ``?format=`` names."""
+    return dict(parse_qsl(query.decode("latin-1"))).get("format")
 
 
 def wants_events(headers: Headers) -> bool:

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from enginehost.caller import Caller
 from enginehost.catalog import Entry
-from enginehost.errors import InvalidRequest, Unauthorized, UnknownFunction
+from enginehost.errors import EngineHostError, InvalidRequest, Unauthorized, UnknownFunction
 from enginehost.serve import views
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
@@ -68,8 +69,9 @@ class Routes:
 
     async def function(self, request: Request) -> Response:
         """The description of a function, or its spec of the kind ``?format=``."""
-        name = function_name(self._host, request.path_params["name"])
-        entry = self._host.entry(name, _exchange(request).caller)
+        caller = _exchange(request).caller
+        name = function_name(self._host, request.path_params["name"], caller)
+        entry = self._host.entry(name, caller)
         from enginehost.specs import spec_kinds, to_spec
 
         if kind := request.query_params.get("format"):
@@ -83,8 +85,10 @@ class Routes:
         return _json(self._host.tools(kind, caller=_exchange(request).caller, tags=_tags(request)))
 
     async def engines(self, request: Request) -> Response:
-        """The engines with their states."""
-        return _json({"engines": views.engines(self._host, _exchange(request).caller)})
+        """The engines with their states, and what is wrong with the host as a whole."""
+        caller = _exchange(request).caller
+        found = {"engines": views.engines(self._host, caller)}
+        return _json(found | {"problems": views.problems(self._host, caller)})
 
     async def definition(self, request: Request) -> Response:
         """SEMOSS's definition of the function of an engine."""
@@ -94,7 +98,7 @@ class Routes:
         """The function of the engine in a SEMOSS path, where an engine is one function.
 
         Of an engine with several, ``?function=`` chooses. Raises :class:`UnknownFunction` for an engine of
-        which the caller may view nothing.
+        which the caller may view nothing, and ``EngineUnavailable`` for one that cannot serve.
         """
         engine_id, chosen = request.path_params["engine_id"], request.query_params.get("function")
         caller, catalog = _exchange(request).caller, self._host.catalog
@@ -106,6 +110,7 @@ class Routes:
             and self._host.policy.may_view(caller, entry.signature)
         ]
         if not visible:
+            self._explain_absence(engine_id, caller)
             raise UnknownFunction(chosen or engine_id)
         if len(visible) > 1:
             names = [entry.name for entry in visible]
@@ -114,6 +119,12 @@ class Routes:
                 detail={"functions": names},
             )
         return visible[0]
+
+    def _explain_absence(self, engine_id: str, caller: Caller) -> None:
+        record = self._host.catalog.records.get(engine_id)
+        declared = record.declared if record is not None else None
+        if declared is not None and self._host.policy.may_view(caller, declared):
+            self._host.entry(declared.name, caller)
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document of the functions that the caller may view."""
@@ -130,12 +141,13 @@ class Routes:
         return _json({"status": status}, 200 if status == "ready" else 503)
 
     async def metrics(self, request: Request) -> Response:
-        """Prometheus metrics: function names and counts, so where tokens exist one is asked for."""
+        """Prometheus metrics, with rows for the functions that the caller may view."""
         settings = self._host.settings
         open_to_all = settings.http.public_metrics or not settings.authenticates
-        if not (open_to_all or _exchange(request).caller.authenticated):
+        caller = _exchange(request).caller
+        if not (open_to_all or caller.authenticated):
             raise Unauthorized("metrics need a token here (setting http.public_metrics)")
-        body = await asyncio.to_thread(self._host.metrics)
+        body = await asyncio.to_thread(self._host.metrics, caller)
         return Response(body, media_type="text/plain; version=0.0.4")
 
 
@@ -147,8 +159,13 @@ class _SemossExecute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        entry = self._routes.only_function(request)
-        await _exchange(request).run(entry.name, wrapped=False)
+        exchange = _exchange(request)
+        try:
+            name = self._routes.only_function(request).name
+        except EngineHostError as error:
+            await exchange.fail(request.path_params["engine_id"], error)
+        else:
+            await exchange.run(name, wrapped=False)
 
 
 def _exchange(request: Request) -> Exchange:

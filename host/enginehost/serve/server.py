@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from enginehost.address import format_address, parse_address
+from enginehost.address import binding_hint, format_address, parse_address
 from enginehost.errors import ConfigError
 from enginehost.serve.app import make_app
+from enginehost.serve.crowd import Crowd, backlog, most_connections
+from enginehost.serve.heads import MOST_HEAD_BYTES
 from enginehost.serve.protocol import HttpProtocol
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep idle connections, so that none sends into one that closes."""
-_BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
@@ -69,19 +70,21 @@ class HttpServer:
 
     async def start(self) -> None:
         """Listen. Raises :class:`ConfigError` where the address cannot be had."""
-        listener = await self._bind()
+        most = most_connections(self._host.settings.http.max_connections)
+        listener = await self._bind(backlog(most))
         self._port = listener.getsockname()[1]
         config = uvicorn.Config(
             make_app(self._host, self._name),
-            http=HttpProtocol,
+            http=_crowded(HttpProtocol, Crowd(most)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            backlog=_BACKLOG,
+            backlog=backlog(most),
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            h11_max_incomplete_event_size=2 * MOST_HEAD_BYTES,  # what bounds a head is in heads.py
         )
         self._server = _Server(config)
         self._task = asyncio.create_task(self._server.serve([listener]), name="enginehost-http")
@@ -105,29 +108,34 @@ class HttpServer:
         await self._task
         self._server = self._task = None
 
-    async def _bind(self) -> socket.socket:
+    async def _bind(self, waiting: int) -> socket.socket:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(
                 self._name, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            return _listener(*found[0][:3], found[0][4])
+            return _listener(*found[0][:3], found[0][4], waiting)
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigError(
                 f"HTTP cannot listen on {self.address}: {reason}",
-                hint="choose another address (http.address; port 0 is a free one)",
+                hint=binding_hint(error),
                 reason="http-address",
             ) from error
 
 
-def _listener(family: int, kind: int, protocol: int, place: Any) -> socket.socket:
+def _crowded(protocol: type[asyncio.Protocol], crowd: Crowd) -> type[asyncio.Protocol]:
+    """``protocol`` for the connections of one server."""
+    return type(protocol.__name__, (protocol,), {"crowd": crowd})
+
+
+def _listener(family: int, kind: int, protocol: int, place: Any, waiting: int) -> socket.socket:
     # asyncio sends small answers at once (TCP_NODELAY) only where the socket names its protocol
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
-        listener.listen(_BACKLOG)
+        listener.listen(waiting)
     except BaseException:
         listener.close()
         raise

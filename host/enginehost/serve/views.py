@@ -9,7 +9,9 @@ from urllib.parse import quote
 
 from enginehost.caller import Caller
 from enginehost.catalog import EngineRecord, Entry
-from enginehost.signature import FunctionSignature
+from enginehost.engine import Limits
+from enginehost.safe_text import safe_text
+from enginehost.signature import Annotations, FunctionSignature
 
 if TYPE_CHECKING:
     from enginehost.host import Host
@@ -42,15 +44,29 @@ def description(entry: Entry, kinds: Sequence[str]) -> dict[str, Any]:
         "engine": entry.record.to_json(),
         "parameters": signature.parameters,
         "result": signature.result,
-        "annotations": _given(asdict(signature.annotations)),
-        "limits": _given(asdict(function.limits)),
+        "annotations": _hints(signature.annotations),
+        "limits": _limits(function.limits),
         "approval": str(function.approval),
         "specs": {kind: f"{path}?format={kind}" for kind in kinds},
     }
 
 
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _hints(said: Annotations) -> dict[str, Any]:
+    """The hints that are given, spelled as ``FUNCTION_ANNOTATIONS`` has them."""
+    return {_camel(name): value for name, value in asdict(said).items() if value is not None}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _limits(limits: Limits) -> dict[str, Any]:
+    """The limits that are set; ``burst`` is a part of ``rate``."""
+    given = {name: value for name, value in asdict(limits).items() if value is not None}
+    if limits.rate is None:
+        del given["burst"]
+    return given
 
 
 def semoss_definition(signature: FunctionSignature) -> dict[str, Any]:
@@ -74,6 +90,21 @@ def engines(host: Host, caller: Caller) -> list[dict[str, Any]]:
         {**record.to_json(), "functions": served.get(engine_id, [])}
         for engine_id, record in sorted(host.catalog.records.items())
         if engine_id in served or _may_view_idle(host, record, caller)
+    ]
+
+
+def problems(host: Host, caller: Caller) -> list[dict[str, Any]]:
+    """What is wrong with the host as a whole; where it knows callers, only for those that it knows."""
+    if host.settings.authenticates and not caller.authenticated:
+        return []
+    return [
+        {
+            "severity": str(found.severity),
+            "code": found.code,
+            "message": safe_text(found.message, host.redactor),
+            "hint": safe_text(found.hint, host.redactor),
+        }
+        for found in host.own_problems()
     ]
 
 

@@ -21,7 +21,7 @@ def _as_it_is(signature: FunctionSignature, value: Any) -> Any:
 class SpecKind:
     """One kind. ``read`` is the inverse of ``show``, ``unpack`` that of ``pack`` (results).
 
-    ``text_arguments``: arguments travel as JSON text. ``strict_nulls``: absent ones as ``null``.
+    ``text_arguments``: arguments travel as JSON text.
     """
 
     show: SpecMapper
@@ -29,7 +29,6 @@ class SpecKind:
     pack: Callable[[FunctionSignature, Any], Any] = _as_it_is
     unpack: Callable[[FunctionSignature, Any], Any] = _as_it_is
     text_arguments: bool = False
-    strict_nulls: bool = False
 
 
 def member(body: Mapping[str, Any], key: str, kind: type[Any], default: Any = None) -> Any:

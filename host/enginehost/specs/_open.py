@@ -103,8 +103,9 @@ def _read_mcp(spec: Mapping[str, Any]) -> FunctionSignature:
 def _genesis(signature: FunctionSignature, name: str) -> dict[str, Any]:
     """The describing members of a ``FunctionCapability``, as JSON values (the bus carries them as text).
 
-    Genesis closes every schema and says one latency and one security level of every function; so do
-    we. A schema that opens itself (``additionalProperties``, ``patternProperties``, compositions) stays open.
+    Genesis closes every schema; so do we. A schema that opens itself (``additionalProperties``,
+    ``patternProperties``, compositions) stays open. Genesis also says one latency and one security level
+    of every function: nobody has measured the one, and only a policy decides the other.
     """
     schema = in_order(plain(signature.parameters))
     if not _OPENED_ELSEWHERE & schema.keys():
@@ -114,8 +115,8 @@ def _genesis(signature: FunctionSignature, name: str) -> dict[str, Any]:
         "description": signature.description,
         "parameter_schema": schema,
         "capabilities": list(signature.tags),
-        "performance_metrics": {"latency": "low"},
-        "security_requirements": {"level": "public"},
+        "performance_metrics": {},
+        "security_requirements": {},
         "classification": {},
     }
 

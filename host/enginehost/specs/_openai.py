@@ -83,5 +83,5 @@ def _read_chat(spec: Mapping[str, Any]) -> FunctionSignature:
 
 
 OPENAI = SpecKind(_chat, _read_chat, to_text, from_text, text_arguments=True)
-OPENAI_STRICT = SpecKind(_strict, _read_chat, to_text, from_text, text_arguments=True, strict_nulls=True)
+OPENAI_STRICT = SpecKind(_strict, _read_chat, to_text, from_text, text_arguments=True)
 OPENAI_RESPONSES = SpecKind(_responses, _read_function, to_text, from_text, text_arguments=True)

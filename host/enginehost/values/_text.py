@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -63,23 +64,49 @@ def loads(data: bytes | bytearray | memoryview, *, long_integers: bool = True) -
 
     Without ``long_integers`` the text is known to have none beyond 64 bits.
     """
+    if _orjson is None:
+        return _loads_slowly(bytes(data))
     try:
-        if _orjson is None:
-            return _loads_slowly(bytes(data))
         value = _orjson.loads(data)
-        if long_integers and len(data) >= len(_LONG) and _LONG in bytes(data).translate(_DIGITS):
-            return _loads_slowly(bytes(data))  # orjson makes floats of integers beyond 64 bits
-        return value
-    except (ValueError, RecursionError) as error:
-        raise MalformedJson(f"not JSON: {error}") from error
+    except ValueError as error:
+        if long_integers and _is_long(data):  # orjson takes one of 309 digits for an infinite double
+            return _loads_slowly(bytes(data))
+        raise _malformed(bytes(data), error) from error
+    # orjson makes floats of integers beyond 64 bits
+    return _loads_slowly(bytes(data)) if long_integers and _is_long(data) else value
+
+
+def _is_long(data: bytes | bytearray | memoryview) -> bool:
+    return len(data) >= len(_LONG) and _LONG in bytes(data).translate(_DIGITS)
 
 
 def _loads_slowly(data: bytes) -> Any:
-    text = data.decode()
-    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-    if "\\u" in text:
-        _refuse_surrogates(value)
+    try:
+        text = data.decode()
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
+        if "\\u" in text:
+            _refuse_surrogates(value)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(data, error) from error
     return value
+
+
+def _malformed(data: bytes, error: Exception) -> MalformedJson:
+    try:
+        data.decode()
+    except UnicodeDecodeError as fault:
+        byte = f"byte {fault.start + 1} (0x{data[fault.start]:02x})"
+        return MalformedJson(f"not JSON: {byte} is not UTF-8")
+    return MalformedJson(f"not JSON: {error}")
+
+
+def _whole(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # Python bounds the time that this takes
+        most = sys.get_int_max_str_digits()
+        count = len(digits.removeprefix("-"))
+        raise ValueError(f"an integer has {count} digits, and may have {most}") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:

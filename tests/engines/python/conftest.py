@@ -128,21 +128,27 @@ class Engines:
         (folder / "tools.py").write_text(SCRIPT)
 
     def make(
-        self, name: str, *, script: str | None = None, access: HostAccess | None = None, **config: Any
+        self,
+        name: str,
+        *,
+        script: str | None = None,
+        access: HostAccess | None = None,
+        context: dict[str, Any] | None = None,
+        **config: Any,
     ) -> LocalPythonEngine:
         """The engine of function ``name`` in the common script, or in ``script``."""
         file = "tools.py"
         if script is not None:
             file = f"script_{len(self.made)}.py"
             (self.folder / file).write_text(textwrap.dedent(script))
-        context = EngineContext(
+        born = EngineContext(
             f"{name}-{len(self.made)}",
             path=self.folder / "engine.smss",
-            signature=FunctionSignature(name),
             access=access or HostAccess(),
+            **{"signature": FunctionSignature(name), **(context or {})},
         )
         config = {"python_script_path": file} | config
-        engine = LocalPythonEngine(context, LocalPythonConfig(**config))
+        engine = LocalPythonEngine(born, LocalPythonConfig(**config))
         self.made.append(engine)
         return engine
 

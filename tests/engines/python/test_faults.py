@@ -121,16 +121,33 @@ async def test_calls_behind_a_killed_one_run_on_the_next_worker(engines: Engines
     assert await asyncio.gather(*behind) == [0, 1, 2]
 
 
+WAIT_OR_ANSWER = """
+    import asyncio, os
+    async def wait_or_answer(mark="", block=False):
+        if block:
+            open(mark, "w").close()
+            while True:
+                pass
+        try:
+            if mark:
+                await asyncio.sleep(3600)
+        finally:
+            if mark:
+                open(mark, "w").close()
+        return os.getpid()
+"""
+
+
 async def test_an_async_call_is_cancelled_and_its_process_lives_on(engines: Engines) -> None:
     mark = engines.folder / "mark"
-    waits, asks = engines.make("wait"), engines.make("process_id_async")
-    pid = await engines.call(asks)
-    call = asyncio.ensure_future(engines.call(waits, mark=str(mark)))
+    engine = engines.make("wait_or_answer", script=WAIT_OR_ANSWER)
+    pid = await engines.call(engine)
+    call = asyncio.ensure_future(engines.call(engine, mark=str(mark)))
     await asyncio.sleep(0)
-    assert await engines.call(asks) == pid
+    assert await engines.call(engine) == pid
     call.cancel()
     await eventually(mark.exists)
-    assert await engines.call(asks) == pid
+    assert await engines.call(engine) == pid
 
 
 async def test_a_call_that_is_cancelled_before_it_runs_leaves_nothing_behind(engines: Engines) -> None:
@@ -148,14 +165,14 @@ async def test_an_async_function_that_blocks_its_loop_is_killed(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "CANCEL_SECONDS", 0.2)
-    asks, blocks = engines.make("process_id_async"), engines.make("block")
-    pid = await engines.call(asks)
+    engine = engines.make("wait_or_answer", script=WAIT_OR_ANSWER)
+    pid = await engines.call(engine)
     mark = engines.folder / "mark"
-    call = asyncio.ensure_future(engines.call(blocks, mark=str(mark)))
+    call = asyncio.ensure_future(engines.call(engine, mark=str(mark), block=True))
     await eventually(mark.exists)
     call.cancel()
     await eventually(lambda: not alive(pid))
-    assert await engines.call(asks) != pid
+    assert await engines.call(engine) != pid
 
 
 async def test_killing_a_worker_takes_the_processes_it_started(engines: Engines) -> None:
@@ -222,10 +239,10 @@ def _open_files() -> int:
 
 
 async def test_an_interpreter_that_is_missing_is_an_error_of_the_engine(engines: Engines) -> None:
-    spec = WorkerSpec.of({"kind": "script"}, interpreter=str(engines.folder / "python"))
+    spec = WorkerSpec.of({"kind": "script"}, "add", interpreter=str(engines.folder / "python"))
     client = WorkerClient(spec, engines.make("add").context.log)
     with pytest.raises(EngineUnavailable, match="could not be started"):
-        await client.call("add", {})
+        await client.call("add", {}, "add")
     await client.close()
 
 
@@ -233,19 +250,28 @@ async def test_a_worker_needs_nothing_but_the_standard_library(engines: Engines)
     bare = engines.folder / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
     bare.chmod(0o755)
-    order = {
-        "kind": "script",
-        "script": str(engines.folder / "tools.py"),
-        "folders": [str(engines.folder)],
-        "init": "import sys; assert 'orjson' not in sys.modules",
-        "level": "WARNING",
-    }
+    order = script_order(engines.folder) | {"init": "import sys; assert 'orjson' not in sys.modules"}
     for concurrent, name in ((False, "echo"), (True, "echo_async")):
-        spec = WorkerSpec.of(order, concurrent=concurrent, interpreter=str(bare))
+        spec = WorkerSpec.of(order, "tools", concurrent=concurrent, interpreter=str(bare))
         client = WorkerClient(spec, engines.make("add").context.log)
         value = {"n": 2**80, "t": (1, "ü"), "b": b"x", "f": 1.5}
-        assert await client.call(name, {"value": value}) == value
+        assert await client.call(name, {"value": value}, name) == value
         await client.close()
+
+
+def script_order(folder: Path) -> dict[str, Any]:
+    """What a worker is told that loads the common script."""
+    script = folder / "tools.py"
+    return {
+        "kind": "script",
+        "script": str(script),
+        "text": script.read_bytes(),
+        "folders": [str(folder)],
+        "root": str(folder),
+        "init": "",
+        "texts": {},
+        "level": "WARNING",
+    }
 
 
 HOST = """
@@ -262,6 +288,46 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+@pytest.fixture
+def off_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """What the host and its workers do where there is neither pidfd_open nor prctl; the interpreter."""
+    wait_on_thread = process.Worker._watch_exit_on_thread
+    monkeypatch.setattr(process.Worker, "_watch_exit", wait_on_thread)
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['ctypes'] = None\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+@pytest.mark.parametrize("has_waitid", [True, False])
+async def test_workers_serve_and_end_without_linux(
+    engines: Engines, off_linux: str, has_waitid: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_waitid:
+        monkeypatch.delattr(os, "waitid")
+    spec = WorkerSpec.of(script_order(engines.folder), "tools", interpreter=off_linux)
+    client = WorkerClient(spec, engines.make("add").context.log)
+    assert await client.call("add", {"a": 1, "b": 2}, "add") == 3
+    with pytest.raises(ExecutionFailed, match="exit status 3"):
+        await client.call("leave", {"status": 3}, "leave")
+    with pytest.raises(ExecutionFailed, match="SIGKILL"):
+        await client.call("kill", {"signal": signal.SIGKILL}, "kill")
+    pid = await client.call("grandchild", {}, "grandchild")
+    await client.close()
+    await eventually(lambda: not alive(pid))
+
+
+async def test_a_busy_worker_dies_with_its_host_without_linux(engines: Engines, off_linux: str) -> None:
+    mark = engines.folder / "mark"
+    code = "import sys; sys.executable = sys.argv[3]\n" + HOST
+    with subprocess.Popen([sys.executable, "-c", code, str(engines.folder), str(mark), off_linux]) as host:
+        await eventually(lambda: mark.exists() and mark.read_text() != "")
+        host.kill()
+        host.wait()
+    await eventually(lambda: not alive(int(mark.read_text())))
 
 
 async def test_a_busy_worker_dies_with_its_host(engines: Engines) -> None:

@@ -50,7 +50,7 @@ def test_the_host_reads_what_was_sent_whatever_the_pieces(frames: list[Frame], s
         def _received(self, kind: int, call_id: int, payload: bytes) -> None:
             read.append((kind, call_id, payload))
 
-    worker = Reader(WorkerSpec(b""), logging.getLogger(), lambda _: None)
+    worker = Reader(WorkerSpec(b"", ""), logging.getLogger(), lambda _: None, lambda _: None)
     for piece in cut(b"".join(frame(*one) for one in frames), sizes):
         while piece:
             room = worker.get_buffer(-1)

@@ -13,6 +13,7 @@ import pytest
 
 from enginehost.config import config_keys
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, HostAccess
+from enginehost.redaction import Redactor
 from enginehost.signature import FunctionSignature
 from enginehost_engines.rest import RestConfig, RestEngine
 
@@ -63,6 +64,13 @@ def chunked(*chunks: bytes, content_type: str = "text/plain", gate: asyncio.Even
         writer.write(b"0\r\n\r\n")
 
     return write
+
+
+async def redirect_once(seen: Seen, writer: asyncio.StreamWriter) -> None:
+    """``/a/302-there`` leads to ``/a/there``."""
+    status, _, place = seen.target.decode().rpartition("/")[2].partition("-")
+    answer = plain(b"", "", int(status), Location=place) if place else plain(b'"there"')
+    await answer(seen, writer)
 
 
 @dataclass
@@ -180,7 +188,15 @@ async def make(server: Server) -> AsyncIterator[Make]:
         declared = declared or signature(**{name: {} for name in parameters})
         bind = keys.pop("bind", {})
         keys.setdefault("URL", f"{server.url}/path")
-        context = EngineContext("e", signature=declared, bind=bind, access=access or HostAccess())
+        redactor = keys.pop("redactor", None) or Redactor()
+        context = EngineContext(
+            "e",
+            signature=declared,
+            bind=bind,
+            access=access or HostAccess(),
+            conceal=redactor.add,
+            redact=redactor,
+        )
         engine = kind(context, config(**keys))
         engines.append(engine)
         return engine
@@ -236,4 +252,11 @@ def kit() -> Any:
     """What the tests of this folder share."""
     from types import SimpleNamespace
 
-    return SimpleNamespace(call=call, config=config, signature=signature, plain=plain, chunked=chunked)
+    return SimpleNamespace(
+        call=call,
+        config=config,
+        signature=signature,
+        plain=plain,
+        chunked=chunked,
+        redirect_once=redirect_once,
+    )

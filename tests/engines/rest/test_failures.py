@@ -1,5 +1,8 @@
 import asyncio
+import base64
 import datetime
+import html
+import json
 import os
 import socket
 import ssl
@@ -7,12 +10,15 @@ import time
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
 
 from enginehost.engine import HostAccess
 from enginehost.errors import CallTimeout, EngineHostError, EngineUnavailable, ExecutionFailed
+from enginehost.redaction import Redactor
+from enginehost.safe_text import make_safe
 from enginehost_engines.rest import RestEngine, StreamRestEngine, transport
 from enginehost_engines.rest.guard import PublicOnly, is_public
 
@@ -49,6 +55,47 @@ async def test_secrets_that_a_service_repeats_are_masked(make: Any, server: Any,
     with pytest.raises(ExecutionFailed) as failed:
         await engine.execute({"q": 1, "tenant": secrets["bound"]}, kit.call())
     assert failed.value.message == "127.0.0.1 answered 403: *** *** *** ***"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        lambda secret: json.dumps({"error": secret}),
+        lambda secret: json.dumps({"error": secret}).replace("/", "\\/"),
+        lambda secret: json.dumps({"error": secret}).replace("/", "\\u002f"),
+        lambda secret: json.dumps(json.dumps({"error": secret})),
+        repr,
+        lambda secret: f"no route /bot{quote(secret, safe='')}/send",
+        lambda secret: html.escape(secret),
+        lambda secret: base64.b64encode(f"x:{secret}".encode()).decode(),
+        lambda secret: "x" * 495 + secret,
+        lambda secret: "x " * 4090 + secret,
+    ],
+)
+@pytest.mark.parametrize("place", ["url", "body", "credential", "query"])
+async def test_no_spelling_and_no_cut_shows_a_secret_of_the_file(
+    make: Any, server: Any, kit: Any, spelled: Any, place: str
+) -> None:
+    secret = "4242:AA/b\"c'd&e<f>-ghijk"
+    known = Redactor()
+    keys: dict[str, Any] = {
+        "url": {"URL": f"{server.url}/bot{quote(secret, safe='')}/send"},
+        "body": {"BODY_CONSTANTS": {"deep": [{"note": secret}]}, "HTTP_METHOD": "POST"},
+        "credential": {"AUTH_TOKEN": secret},
+        "query": {"URL": f"{server.url}/p?token={quote(secret, safe='')}"},
+    }[place]
+    if place == "url":
+        known.add(secret)  # the host took it from ${secret:…}
+    server.answer = kit.plain(spelled(secret).encode(), "text/plain", status=403)
+    with pytest.raises(ExecutionFailed) as failed:
+        await make(redactor=known, **keys).execute({}, kit.call())
+    error = failed.value
+    make_safe(error, known, own=False)
+    told = json.dumps(error.to_json())
+    for start in range(len(secret) - 5):
+        assert secret[start : start + 6] not in told
+    assert "ghijk" not in told
+    assert base64.b64encode(secret[3:12].encode()).decode()[2:10] not in told
 
 
 async def test_a_binary_error_body_is_not_repeated(make: Any, server: Any, kit: Any) -> None:
@@ -141,34 +188,59 @@ async def test_a_connection_that_breaks_is_told_without_details(
         assert failed.value.message == "127.0.0.1 broke the connection off"
 
 
-async def test_a_redirect_on_the_same_host_is_followed(make: Any, server: Any, kit: Any) -> None:
-    async def redirect(seen: Any, writer: Any) -> None:
-        status, _, place = seen.target.decode().rpartition("/")[2].partition("-")
-        if place:
-            await kit.plain(b"", "", int(status), Location=place)(seen, writer)
-        else:
-            await kit.plain(b'"there"')(seen, writer)
+@pytest.mark.parametrize(
+    ("status", "sent", "rule", "method"),
+    [
+        (301, "GET", "same-origin", "GET"),
+        (302, "HEAD", "same-origin", "HEAD"),
+        (308, "GET", "same-origin", "GET"),
+        (303, "POST", "same-origin", "GET"),
+        (303, "PATCH", "any-method", "GET"),
+        (307, "POST", "any-method", "POST"),
+        (308, "POST", "any-method", "POST"),
+        (302, "PUT", "any-method", "PUT"),
+        (302, "POST", "any-method", "GET"),
+    ],
+)
+async def test_a_redirect_on_the_same_host_is_followed(
+    make: Any, server: Any, kit: Any, status: int, sent: str, rule: str, method: str
+) -> None:
+    server.answer = kit.redirect_once
+    url = f"{server.url}/a/{status}-there%20%C3%A9"
+    keys = {"HTTP_METHOD": sent, "AUTH_TOKEN": "t", "FOLLOW_REDIRECTS": rule}
+    engine = make(parameters=["q"], URL=url, PARAMETER_PLACEMENT={"q": "header:Q"}, **keys)
+    await engine.execute({"q": "1"}, kit.call())
+    assert (server.last.method, server.last.target) == (method, b"/a/there%20%C3%A9")
+    assert server.last.header("authorization") == b"Bearer t"
+    assert server.last.header("q") == b"1"
 
-    server.answer = redirect
-    kept = b'{"q":1}'
-    for status, sent, method, body in (
-        (307, "POST", "POST", kept),
-        (308, "POST", "POST", kept),
-        (302, "PUT", "PUT", kept),
-        (302, "POST", "GET", b""),
-        (303, "PATCH", "GET", b""),
-    ):
-        server.seen.clear()
-        url = f"{server.url}/a/{status}-there%20%C3%A9"
-        engine = make(parameters=["q"], URL=url, HTTP_METHOD=sent, AUTH_TOKEN="t")
+
+async def test_a_body_goes_along_only_where_the_method_does(make: Any, server: Any, kit: Any) -> None:
+    server.answer = kit.redirect_once
+    for status, method, body in ((307, "POST", b'{"q":1}'), (302, "GET", b"")):
+        keys = {"HTTP_METHOD": "POST", "FOLLOW_REDIRECTS": "any-method"}
+        engine = make(parameters=["q"], URL=f"{server.url}/a/{status}-there", **keys)
         assert await engine.execute({"q": 1}, kit.call()) == "there"
-        assert (server.last.method, server.last.target, server.last.body) == (
-            method,
-            b"/a/there%20%C3%A9",
-            body,
-        )
-        assert server.last.header("authorization") == b"Bearer t"
+        assert (server.last.method, server.last.body) == (method, body)
         assert (server.last.header("content-type") is None) == (method == "GET")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_what_changes_something_is_not_sent_twice_unless_the_file_says_so(
+    make: Any, server: Any, kit: Any, method: str, status: int
+) -> None:
+    server.answer = kit.redirect_once
+    with pytest.raises(ExecutionFailed, match=f"answered {status}, a redirect that is not followed"):
+        await make(URL=f"{server.url}/a/{status}-there", HTTP_METHOD=method).execute({}, kit.call())
+    assert len(server.seen) == 1
+
+
+async def test_no_redirect_is_followed_where_the_file_forbids_it(make: Any, server: Any, kit: Any) -> None:
+    server.answer = kit.redirect_once
+    with pytest.raises(ExecutionFailed, match="answered 303, a redirect that is not followed"):
+        await make(URL=f"{server.url}/a/303-there", FOLLOW_REDIRECTS="never").execute({}, kit.call())
+    assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import asyncio
 import json
 import re
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import parse_qsl, unquote
 
 import pytest
@@ -23,6 +24,12 @@ JSON = st.recursive(
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+def readings(value: str) -> list[str]:
+    """What a server may make of a path."""
+    decoded = [value, unquote(value), unquote(unquote(value))]
+    return [*decoded, *(normalize("NFKC", text) for text in decoded)]
+
+
 @quick
 @given(TEXTS)
 @example("../admin")
@@ -31,26 +38,37 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @example("..;x")
 @example("a/../../b")
 @example("a\\..\\b")
+@example("\uff0e\uff0e")
+@example("a\uff0fb")
+@example("a%2fb")
+@example("a%255cb")
 @example(".")
 @example("")
 @example("a/b?c=d#e;f")
 @example("@evil.example/")
 @example("x\r\nHost: evil.example")
 def test_a_path_value_stays_in_its_segment(sender: Any, value: str) -> None:
-    try:
-        seen = sender.send({"id": value}, path="/users/{id}/posts?fixed=1")
-    except InvalidArguments:
-        assert value == "" or re.search(r"[\x00-\x1f\x7f]", value) or "." in unquote(unquote(value))
-        assert not sender.server.seen
-        return
-    path, _, query = seen.target.decode("ascii").partition("?")
-    before, segment, after = path.split("/")[1:]
-    assert (before, unquote(segment, errors="strict"), after, query) == ("users", value, "posts", "fixed=1")
-    assert seen.header("host") == f"127.0.0.1:{sender.server.port}".encode()
-    for reading in (path, unquote(path), unquote(unquote(path))):
-        parts = [part.partition(";")[0] for part in re.split(r"[/\\]", reading)]
-        assert ".." not in parts
-        assert "." not in parts
+    for placement in ("path", "path:encoded"):
+        keys: dict[str, Any] = {"PARAMETER_PLACEMENT": {"id": placement}}
+        try:
+            seen = sender.send({"id": value}, path="/users/{id}/posts?fixed=1", **keys)
+        except InvalidArguments:
+            told = "".join(readings(value))
+            slash = placement == "path" and re.search(r"[/\\]", told)
+            assert value == "" or re.search(r"[\x00-\x1f\x7f]", value) or "." in told or slash
+            assert not sender.server.seen
+            continue
+        path, _, query = seen.target.decode("ascii").partition("?")
+        before, segment, after = path.split("/")[1:]
+        assert (before, unquote(segment, errors="strict"), after, query) == (
+            "users", value, "posts", "fixed=1",
+        )  # fmt: skip
+        assert seen.header("host") == f"127.0.0.1:{sender.server.port}".encode()
+        for reading in readings(path):
+            parts = [part.partition(";")[0] for part in re.split(r"[/\\]", reading)]
+            assert ".." not in parts
+            assert "." not in parts
+            assert placement == "path:encoded" or len(parts) == 4
 
 
 @quick

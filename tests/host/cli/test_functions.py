@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import BROKEN, Cli, program
+from enginehost.names import face_name
+
+from .conftest import ADD, BROKEN, Cli, program, write
 
 
 def test_list_shows_the_functions(cli: Cli) -> None:
@@ -59,6 +61,18 @@ def test_describe_as_json_has_everything(cli: Cli, folder: Path) -> None:
     about = cli("describe", "add", "--json").json
     assert about["parameters"]["required"] == ["a"]
     assert about["path"] == str(folder / "add.smss")
+
+
+def test_a_name_that_a_tool_shows_works_as_the_functions_own(cli: Cli, folder: Path) -> None:
+    far = ADD.replace("= add", "= größer").replace("tools.py", "far.py")
+    write(folder, {"far.smss": far, "far.py": "async def größer(a, b):\n    return a + b\n"})
+    for kind in ("openai", "gemini", "mcp"):
+        shown = face_name("größer", kind)
+        assert shown != "größer"
+        assert cli("call", shown, "a=1").json == 2
+        assert cli("call", shown, "a=1", "--stream").json == 2
+        assert cli("describe", shown, "--json").json["name"] == "größer"
+        assert cli("describe", shown, "--as", "mcp").json["name"] == face_name("größer", "mcp")
 
 
 def test_describe_as_a_kind_is_the_spec(cli: Cli) -> None:
@@ -126,9 +140,9 @@ def test_stream_prints_an_item_a_line(cli: Cli) -> None:
     ("words", "code", "text"),
     [
         (["ad", "a=1"], 3, "did you mean add?"),
-        (["add", "a=x"], 4, "is not of type 'number'"),
-        (["add"], 4, "'a' is a required property"),
-        (["add", "a=1", "c=2"], 4, "'c' is not a parameter"),
+        (["add", "a=x"], 4, 'is not of type "number"'),
+        (["add"], 4, '"a" is a required property'),
+        (["add", "a=1", "c=2"], 4, '"c" is not a parameter'),
         (["add", "a=1", "a=2"], 2, "given twice"),
         (["add", "a"], 2, "no argument"),
         (["add", "=1"], 2, "no argument"),
@@ -221,3 +235,32 @@ def test_output_is_utf8_whatever_the_locale_says(folder: Path) -> None:
         env={"LC_ALL": "C", "PYTHONUTF8": "0"},
     )
     assert done.stdout == '"é"\n'
+
+
+def test_a_function_that_cannot_be_called_says_why_and_what_to_do(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "bad", {"broken.smss": BROKEN})
+    done = cli("call", "broken", "-f", "bad")
+    assert done.code == 69
+    assert "no plugin provides the engine class 'LocalPythn'" in done.err
+    assert "hint: `enginehost doctor bad` says how to mend it" in done.err
+    assert "`enginehost doctor bad` says how to mend it" in cli("list", "bad").err
+
+
+def test_a_name_in_other_letters_is_the_nearest(cli: Cli) -> None:
+    done = cli("call", "ADD", "a=1")
+    assert done.code == 3
+    assert "did you mean add?" in done.err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_output_is_no_error(folder: Path, closed: str) -> None:
+    command = f"{sys.executable} -m enginehost list {closed}"
+    assert subprocess.run(command, shell=True, cwd=folder.parent, timeout=60).returncode == 0
+
+
+def test_integers_keep_every_digit(cli: Cli) -> None:
+    digits = "7" * 400
+    assert cli("call", "echo", f"value:={digits}").out == f"{digits}\n"
+    done = cli("call", "echo", f"value:={'7' * 4301}")
+    assert done.code == 2
+    assert "an integer has 4301 digits, and may have 4300" in done.err

@@ -71,6 +71,8 @@ def test_a_kind_without_template_is_written_from_its_config_model(
         "    stamp_text: str = Field(description='What is stamped.', examples=['C:\\\\ok'])\n"
         "    stamp_colour: str = Field(default='red', description='Its colour.')\n"
         "    stamp_key: SecretStr | None = None\n"
+        "    stamp_sizes: list[int] = Field(default_factory=lambda: [1, 2])\n"
+        "    stamp_edge: str = Field(default_factory=lambda data: data['stamp_colour'])\n"
         "class Stamp(AbstractFunctionEngine):\n"
         "    config_model = Config\n"
         "    def execute(self, parameters):\n"
@@ -82,6 +84,7 @@ def test_a_kind_without_template_is_written_from_its_config_model(
     assert "# What is stamped.\nSTAMP_TEXT = C:\\\\ok\n" in text
     assert "# STAMP_COLOUR = red\n" in text
     assert "# STAMP_KEY = ${env:STAMP_KEY}\n" in text
+    assert "# STAMP_SIZES = [1,2]\n# STAMP_EDGE =\n" in text
     assert cli("validate", "smss/seal.smss", "--strict").code == 0
     assert cli("call", "seal").json == "C:\\ok"
     sys.modules.pop("stamps_plugin")
@@ -95,3 +98,32 @@ def test_every_key_in_the_rest_template_exists(cli: Cli, folder: Path) -> None:
     lines = (folder / "remote.smss").read_text().splitlines()
     commented = {line[2:].split(" = ")[0] for line in lines if line.startswith("# ") and " = " in line}
     assert commented <= known
+
+
+def test_the_file_of_a_python_word_is_named_as_its_function(cli: Cli) -> None:
+    made = cli("new", "python", "class", "--json")
+    assert made.json["files"] == ["smss/class_.smss", "smss/class_.py"]
+
+
+def test_a_kind_that_declares_parameters_is_tried_with_them(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "balls-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: balls\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[enginehost.engines]\nBall = balls_plugin:Ball\n")
+    (tmp_path / "site" / "balls_plugin.py").write_text(
+        "from enginehost.engine import AbstractFunctionEngine\n"
+        "class Ball(AbstractFunctionEngine):\n"
+        "    requires_signature = False\n"
+        "    def functions(self):\n"
+        "        schema = {'type': 'object', 'properties': {'metres': {'type': 'number'}},\n"
+        "                  'required': ['metres']}\n"
+        "        return (self.context.function(self.execute, name='throw', parameters=schema),)\n"
+        "    def execute(self, parameters, call):\n"
+        "        return parameters['metres']\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    made = cli("new", "Ball", "throw")
+    assert made.out.splitlines()[-1] == "try   enginehost call throw metres=1"
+    sys.modules.pop("balls_plugin")

@@ -43,6 +43,14 @@ def test_doctor_finds_what_is_wrong_and_says_how_to_mend_it(
     assert not any("ENGINEHOST_TOKEN" in message for message in findings)
 
 
+def test_doctor_says_which_transports_there_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOST_DATABUS__TRANSPORT", "cyclon")
+    done = cli("doctor")
+    assert done.code == 1
+    assert "no databus transport is called 'cyclon'" in done.out
+    assert "did you mean cyclone?" in done.out
+
+
 def test_doctor_works_without_folder_and_with_wrong_settings(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "enginehost.yaml").write_text("htpp: off\n")
     done = cli("doctor", "nowhere")
@@ -107,3 +115,14 @@ def test_a_token_as_json(cli: Cli) -> None:
     assert first["token"] != second["token"]
     assert yaml.safe_load(yaml.safe_dump(first["settings"]))["tokens"][0]["name"] == "bob"
     assert cli("token", "").code == 78
+
+
+def test_policy_explain_takes_scopes_and_tenant_from_the_token(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "enginehost.yaml").write_text(
+        "tokens: [{name: ci, token: correct-horse-battery, scopes: [calc], tenant: acme}]\n"
+        "policy: {rules: [{allow: call, scopes: [calc], tenants: [acme]}]}\n"
+    )
+    assert cli("policy", "explain", "ci", "add", "--json").json["may_call"] is True
+    assert cli("policy", "explain", "ci", "add", "--scopes", "", "--json").json["may_call"] is False
+    assert cli("policy", "explain", "ci", "add", "--tenant", "other", "--json").json["may_call"] is False
+    assert cli("policy", "explain", "bob", "add", "--json").json["may_call"] is False

@@ -12,6 +12,7 @@ import pytest
 from .conftest import ADD, BROKEN, COUNT, ECHO, FAIL, TOOLS, Cli, Running, running, write
 
 TOKEN = "correct-horse-battery"
+MODEL = "ENGINE model\nENGINE_TYPE prerna.engine.impl.model.OpenAiEngine\n"
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A host with a token for ``bob``, who may call everything but ``fail``."""
     base = tmp_path_factory.mktemp("served")
     files = {"add.smss": ADD, "count.smss": COUNT, "echo.smss": ECHO, "fail.smss": FAIL, "tools.py": TOOLS}
-    write(base / "smss", files | {"broken.smss": BROKEN})
+    write(base / "smss", files | {"broken.smss": BROKEN, "model.smss": MODEL})
     (base / "enginehost.yaml").write_text(
         f"tokens:\n- name: bob\n  token: {TOKEN}\n"
         "policy:\n  rules:\n  - {allow: call, callers: authenticated}\n"
@@ -72,8 +73,8 @@ def test_calls_give_the_same_as_of_the_folder(ask: Cli) -> None:
     [
         (["call", "ad", "a=1"], 3, "did you mean add?"),
         (["call", "ad", "--json", "{}"], 3, "did you mean add?"),
-        (["call", "add", "a=x"], 4, "is not of type 'number'"),
-        (["call", "add", "a=x", "--stream"], 4, "is not of type 'number'"),
+        (["call", "add", "a=x"], 4, 'is not of type "number"'),
+        (["call", "add", "a=x", "--stream"], 4, 'is not of type "number"'),
         (["call", "fail"], 1, "it broke"),
         (["call", "fail", "--stream"], 1, "it broke"),
         (["describe", "add", "--as", "telex"], 2, "openai-strict"),
@@ -99,6 +100,8 @@ def test_doctor_looks_at_the_running_host(ask: Cli) -> None:
     assert done.code == 1
     assert "is ready" in done.out
     assert "broken is failed" in done.out
+    grades = {one["message"].split(" ")[0]: one["grade"] for one in ask("doctor", "--json").json["findings"]}
+    assert (grades["broken"], grades["model"]) == ("error", "warning")
 
 
 class _Stranger(BaseHTTPRequestHandler):

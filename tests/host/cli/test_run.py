@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import logging
 import resource
 import signal
 import socket
@@ -15,6 +17,9 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+
+from enginehost.address import binding_hint
+from enginehost.cli.log import JsonLines
 
 from .conftest import BROKEN, Running, program, running, write
 
@@ -171,6 +176,17 @@ async def test_a_thousand_calls_that_do_not_end_in_time_are_all_refused(folder: 
     assert all(json.loads(body)["code"] == "engine_unavailable" for _, body in answers)
 
 
+async def test_to_drain_for_no_time_is_no_error(folder: Path) -> None:
+    in_worker = HOLD.replace("PYTHON_ISOLATION = none", "")
+    write(folder, {"hold.smss": in_worker, "hold.py": HOLD_SCRIPT.format(path=str(folder / "never"))})
+    with running(folder, "--drain", "0") as host:
+        tasks = await _in_flight(host, 2)
+        host.signal(signal.SIGTERM)
+        assert {status for status, _ in await asyncio.gather(*tasks)} == {503}
+        assert await asyncio.to_thread(host.ended) == 0
+    assert not [event for event in host.events if event["event"] == "log"]
+
+
 def _place(host: Running) -> tuple[str, int]:
     parts = urlsplit(host.url)
     return str(parts.hostname), int(parts.port or 0)
@@ -181,7 +197,9 @@ async def test_a_second_signal_stops_at_once(folder: Path, go: Path) -> None:
         (task,) = await _in_flight(host, 1)
         host.signal(signal.SIGTERM)
         await asyncio.to_thread(host.next_event, "stopping")
-        host.signal(signal.SIGTERM)
+        while host.process.poll() is None:  # those of the first second are the first one, doubled
+            host.signal(signal.SIGTERM)
+            await asyncio.sleep(0.1)
         assert await asyncio.to_thread(host.ended) == 128 + signal.SIGTERM
         await asyncio.gather(task, return_exceptions=True)
 
@@ -218,8 +236,9 @@ def test_a_port_in_use_is_an_error_with_a_way_out(folder: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        done = program("run", "--http", address, "--no-bus", "--log-level", "error", cwd=folder.parent)
+        done = program("run", "--http", address, "--no-bus", "--log", "json", cwd=folder.parent)
     assert done.returncode == 78
+    assert "stopped" not in done.stderr
     assert "Address already in use" in done.stderr
     assert "--http HOST:PORT" in done.stderr
     assert "Traceback" not in done.stderr
@@ -268,3 +287,47 @@ def test_people_get_a_page(folder: Path) -> None:
     assert "/docs" in done.stderr
     assert "did you mean LocalPython?" in done.stderr
     assert "\033" not in done.stderr
+
+
+async def test_a_signal_that_comes_twice_at_once_counts_once(folder: Path, go: Path) -> None:
+    with running(folder, "--drain", "60", env=TRUSTED) as host:
+        (task,) = await _in_flight(host, 1)
+        host.signal(signal.SIGTERM)
+        await asyncio.to_thread(host.next_event, "stopping")
+        host.signal(signal.SIGTERM)
+        host.signal(signal.SIGINT)
+        go.touch()
+        assert await task == (200, b'{"result":"held"}')
+        assert await asyncio.to_thread(host.ended) == 0
+
+
+def test_the_log_has_one_style_and_tells_each_problem_once(folder: Path) -> None:
+    (folder / "broken.smss").write_text(BROKEN)
+    with running(folder) as host:
+        host.next_event("problem")
+        get(f"{host.url}/v1/functions/add")
+        host.signal(signal.SIGTERM)
+        assert host.ended() == 0
+    told = [event for event in host.events if "LocalPythn" in json.dumps(event)]
+    assert [event["event"] for event in told] == ["problem"]
+
+
+def test_json_lines_are_compact_as_call_lines_are() -> None:
+    record = logging.LogRecord("x", logging.INFO, "p", 1, "said %s", ("so",), None)
+    assert '"message":"said so"' in JsonLines().format(record)
+
+
+def test_a_port_that_needs_a_privilege_says_so() -> None:
+    assert "CAP_NET_BIND_SERVICE" in binding_hint(PermissionError(errno.EACCES, "Permission denied"))
+    assert "another host" in binding_hint(OSError(errno.EADDRINUSE, "in use"))
+    assert "no such address" in binding_hint(OSError(errno.EADDRNOTAVAIL, "not available"))
+
+
+def test_an_interface_that_does_not_exist_stops_the_start(folder: Path) -> None:
+    done = program(
+        "run", "--http", "127.0.0.1:0", "--bus-interface", "nosuch0", "--log", "json", cwd=folder.parent
+    )
+    assert done.returncode == 78
+    assert "error: this machine has no network interface 'nosuch0'" in done.stderr
+    assert "there are lo" in done.stderr
+    assert "does not match" not in done.stderr

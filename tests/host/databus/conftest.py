@@ -16,7 +16,8 @@ import pytest
 
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.databus import Databus, DatabusConfig
-from enginehost.engine import EngineState, Function, run_mode
+from enginehost.engine import Call, EngineState, Function, run_mode
+from enginehost.errors import EngineHostError
 from enginehost.invoke import Invoker
 from enginehost.policy import Policy, open_policy
 from enginehost.record import Recorder
@@ -40,7 +41,7 @@ class ServedCatalog:
             max_result_bytes=16 << 20,
             max_in_flight=10_000,
             keep_values=False,
-            explain=str,
+            redact=str,
         )
 
     @property
@@ -53,6 +54,9 @@ class ServedCatalog:
 
     async def call_json(self, name: str, arguments: Mapping[str, Any], **options: Any) -> bytes:
         return await self._invoker.call(name, arguments, encode=lambda result, _: encode(result), **options)
+
+    def refuse(self, name: str, error: EngineHostError, **options: Any) -> Call:
+        return self._invoker.refuse(name, error, **options)
 
     def put(self, name: str, run: Callable[..., Any] | None = None, **signature: Any) -> None:
         """Serve ``run`` (by default: add ``a`` and ``b``) as ``name``."""
@@ -145,6 +149,13 @@ class Peer:
             "metadata": "",
             **more,
         }
+        self._write(order)
+
+    def recover(self) -> None:
+        """Read on: for a peer that was started with ``--never-take``."""
+        self._write({"recover": True})
+
+    def _write(self, order: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
 
@@ -158,10 +169,13 @@ class Peer:
         self, function_id: str, parameters: Any = "{}", request_id: str = "r1", **more: Any
     ) -> dict[str, Any]:
         before = len(self.replies)
+
+        def mine() -> list[dict[str, Any]]:  # peers hear the answers to others too
+            return [reply for reply in self.replies[before:] if reply["request_id"] == request_id]
+
         self.send(function_id, parameters, request_id, **more)
-        await self.until(lambda: len(self.replies) > before)
-        reply = self.replies[-1]
-        assert reply["request_id"] == request_id
+        await self.until(mine)
+        (reply,) = mine()
         assert reply["function_id"] == function_id
         return reply | {"metadata": json.loads(reply["metadata"])}
 
@@ -172,7 +186,14 @@ class Peer:
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
+    async def kill(self) -> None:
+        self._process.kill()
+        await self._process.wait()
+        await self._listening
+
     async def close(self) -> None:
+        if self._process.returncode is not None:
+            return  # killed
         assert self._process.stdin is not None
         self._process.stdin.close()
         async with asyncio.timeout(PATIENCE):
@@ -202,7 +223,7 @@ async def start_host(dds_domain: int) -> AsyncIterator[StartHost]:
 
 @asynccontextmanager
 async def running_peer(domain: int, *options: str) -> AsyncIterator[Peer]:
-    """A peer on the bus. Its program must end by itself, without an error."""
+    """A peer on the bus. Its program must end by itself, without an error, unless the test kills it."""
     program = Path(__file__).with_name("peer.py")
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(program), str(domain), *options,

@@ -3,12 +3,15 @@
 ``peer.py DOMAIN`` prints one JSON object per line for everything it sees (``providers``,
 ``capability``, ``gone``, ``reply``) and takes calls as JSON lines: ``{"function_id", "parameters",
 "request_id", "metadata", "times"}``. It reads and writes XCDR1, unless ``--default-representation`` is
-said. It ends when its input closes.
+said. It ends when its input closes. Two ways to be a
+nuisance: with ``--never-take`` its readers hold one sample and are not read until it is told
+``{"recover": true}``; with ``--no-reader`` it has no reader of replies, and a writer for each request.
 """
 
 import json
 import sys
 import threading
+import time
 from dataclasses import asdict, dataclass
 
 from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState, WaitSet
@@ -69,6 +72,8 @@ class FunctionExecutionReply(IdlStruct, typename="FunctionExecutionReply"):
 
 
 XCDR1 = Policy.DataRepresentation(use_cdrv0_representation=True)
+NEVER_TAKE = "--never-take" in sys.argv
+NO_READER = "--no-reader" in sys.argv
 REPRESENTATION = () if "--default-representation" in sys.argv else (XCDR1,)
 RELIABLE = Policy.Reliability.Reliable(duration(seconds=10))
 DISCOVERY = Qos(  # what a reader of Genesis asks for
@@ -79,6 +84,7 @@ DISCOVERY = Qos(  # what a reader of Genesis asks for
     *REPRESENTATION,
 )
 CALLS = Qos(RELIABLE, Policy.Durability.Volatile, Policy.History.KeepAll, *REPRESENTATION)
+ROOM_FOR_ONE = Policy.ResourceLimits(max_samples=1)
 ANY = SampleState.Any | ViewState.Any | InstanceState.Any
 
 
@@ -87,11 +93,24 @@ def say(**event):
     sys.stdout.flush()
 
 
-def call(writer, order):
+def call(new_writer, order):
     times = order.pop("times", 1)
+    writer = new_writer()
     for number in range(times):
+        if NO_READER and number:
+            writer = new_writer()
         number_id = f"{order['request_id']}-{number}" if times > 1 else order["request_id"]
         writer.write(FunctionExecutionRequest(**order | {"request_id": number_id}, timestamp=1))
+
+
+def take(capabilities, replies, values):
+    for sample in capabilities.take(500):
+        if hasattr(sample, "key_sample"):
+            say(event="gone", function_id=sample.key_sample.function_id)
+        else:
+            say(event="capability", **asdict(sample))
+    for sample in replies.take(500, condition=values):
+        say(event="reply", **asdict(sample))
 
 
 def main(domain):
@@ -101,32 +120,54 @@ def main(domain):
     def topic(kind):
         return Topic(participant, kind.__name__, kind)
 
-    capabilities = DataReader(participant, topic(FunctionCapability), DISCOVERY)
-    replies = DataReader(participant, topic(FunctionExecutionReply), CALLS)
-    requests = DataWriter(participant, topic(FunctionExecutionRequest), CALLS)
+    if NEVER_TAKE:
+        stuck = Qos(RELIABLE, Policy.History.KeepAll, ROOM_FOR_ONE, XCDR1)
+        offers = Qos(Policy.Durability.TransientLocal, base=stuck)
+        readers = (
+            DataReader(participant, topic(FunctionCapability), offers),
+            DataReader(participant, topic(FunctionExecutionReply), stuck),
+        )
+    elif not NO_READER:
+        capabilities = DataReader(participant, topic(FunctionCapability), DISCOVERY)
+        replies = DataReader(participant, topic(FunctionExecutionReply), CALLS)
+    request = topic(FunctionExecutionRequest)
+    requests = DataWriter(participant, request, CALLS)
+    more = []
+
+    def new_writer():
+        if not NO_READER:
+            return requests
+        more.append(DataWriter(participant, request, CALLS))
+        while not more[-1].get_matched_subscriptions():
+            time.sleep(0.002)
+        return more[-1]
+
     waitset = WaitSet(participant)
-    # a keyless reader must leave out what comes without data: the library cannot read its "key"
-    values = ReadCondition(replies, SampleState.Any | ViewState.Any | InstanceState.Alive)
-    waitset.attach(ReadCondition(capabilities, ANY))
-    waitset.attach(values)
-    over = threading.Event()
+    if not (NEVER_TAKE or NO_READER):
+        # a keyless reader must leave out what comes without data: the library cannot read its "key"
+        values = ReadCondition(replies, SampleState.Any | ViewState.Any | InstanceState.Alive)
+        waitset.attach(ReadCondition(capabilities, ANY))
+        waitset.attach(values)
+    over, recovered = threading.Event(), threading.Event()
 
     def listen():
         for line in sys.stdin:
-            call(requests, json.loads(line))
+            order = json.loads(line)
+            if "recover" in order:
+                recovered.set()
+            else:
+                call(new_writer, order)
         over.set()
 
     threading.Thread(target=listen, daemon=True).start()
     matched = -1
     while not over.is_set():
-        waitset.wait(duration(milliseconds=20))
-        for sample in capabilities.take(500):
-            if hasattr(sample, "key_sample"):
-                say(event="gone", function_id=sample.key_sample.function_id)
-            else:
-                say(event="capability", **asdict(sample))
-        for sample in replies.take(500, condition=values):
-            say(event="reply", **asdict(sample))
+        waitset.wait(duration(milliseconds=1 if recovered.is_set() else 20))
+        if not (NEVER_TAKE or NO_READER):
+            take(capabilities, replies, values)
+        if recovered.is_set():
+            for reader in readers:
+                reader.take(1)
         if matched != (matched := len(requests.get_matched_subscriptions())):
             say(event="providers", count=matched)
     del settings

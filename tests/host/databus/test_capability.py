@@ -18,7 +18,7 @@ IDENTITY = Identity(None)
 
 def capability(**signature):
     signature.setdefault("name", "add")
-    return capability_of(FunctionSignature(**signature), IDENTITY, "calculator", 7)
+    return capability_of(FunctionSignature(**signature), IDENTITY, "calculator", 7, public=False)
 
 
 def object_with(count: int) -> dict[str, object]:
@@ -44,7 +44,7 @@ SIGNATURES = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(SIGNATURES)
 def test_every_capability_fits_its_type_and_holds_json(signature):
-    made = capability_of(signature, IDENTITY, "s", 7)
+    made = capability_of(signature, IDENTITY, "s", 7, public=True)
     for member in FUNCTION_CAPABILITY.members:
         value = getattr(made, member.name)
         if member.kind is Kind.STRING:
@@ -81,7 +81,7 @@ def test_replicas_have_one_schema_hash_and_other_ids():
 
     here = capability(parameters=object_with(2))
     there = capability_of(
-        FunctionSignature("add", parameters=object_with(2)), Identity(None), "calculator", 9
+        FunctionSignature("add", parameters=object_with(2)), Identity(None), "calculator", 9, public=False
     )
     assert here.function_id != there.function_id
     assert hash_of(here) == hash_of(there) != hash_of(capability(parameters=object_with(3)))

@@ -11,7 +11,7 @@ import pytest
 from enginehost.databus import Databus, DatabusConfig
 from enginehost.databus.port import ExecutionReply
 from enginehost.engine import Call
-from enginehost.errors import ERROR_TABLE, EngineUnavailable
+from enginehost.errors import ERROR_TABLE, ConfigError, EngineUnavailable
 from enginehost.policy import Policy
 from enginehost.policy_rules import PolicyRules, Rule
 
@@ -37,8 +37,9 @@ async def test_a_peer_discovers_a_function_and_calls_it(start_host, peer):
     schema = json.loads(capability["parameter_schema"])
     assert schema["properties"] == {"a": {"type": "integer"}, "b": {"type": "integer"}}
     assert schema["required"] == ["a", "b"]
-    for member in ("performance_metrics", "security_requirements", "classification"):
-        assert isinstance(json.loads(capability[member]), dict)
+    assert json.loads(capability["performance_metrics"]) == {}
+    assert json.loads(capability["security_requirements"]) == {"level": "public"}
+    assert isinstance(json.loads(capability["classification"]), dict)
 
     reply = await peer.call("add", {"a": 1, "b": 2})
     assert (reply["status"], reply["result"], reply["error_message"]) == (0, "3", "")
@@ -361,7 +362,7 @@ async def test_an_interface_that_does_not_exist_is_a_clear_error(start_host, dds
     host, bus = await start_host()
     await bus.stop()
     other = Databus(host, DatabusConfig(domain=dds_domain, interface="nosuch0"))
-    with pytest.raises(EngineUnavailable, match="nosuch0"):
+    with pytest.raises(ConfigError, match="nosuch0"):
         await other.start()
     await bus.start()
     assert bus.describe()["joined"]
@@ -397,12 +398,12 @@ async def test_a_malformed_sample_is_dropped_alone(start_host, peer, dds_domain,
         entity.__del__()
 
 
+async def text(arguments: dict[str, Any], call: Call) -> str:
+    return "x" * 8_000
+
+
 async def test_a_peer_that_stands_still_holds_up_neither_the_event_loop_nor_the_end(start_host, peer):
     host, bus = await start_host()
-
-    async def text(arguments: dict[str, Any], call: Call) -> str:
-        return "x" * 8_000
-
     host.put("text", text)
     await peer.sees("text")
     peer.pause()
@@ -422,5 +423,102 @@ async def test_a_peer_that_stands_still_holds_up_neither_the_event_loop_nor_the_
     assert loop.time() - began < 6.0
     done, _ = await asyncio.wait(unsent, timeout=5)
     assert done == unsent
-    assert not all(task.result() for task in unsent)
     peer.resume()
+
+
+async def test_a_peer_that_takes_no_reply_holds_up_nobody_else(start_host, peer, late_peer, caplog):
+    host, bus = await start_host()
+    host.put("text", text)
+    await peer.sees("text")
+    function_id = peer.named("text")["function_id"]
+    async with late_peer("--never-take") as stuck:
+        await stuck.until(lambda: stuck.providers)
+        stuck.send(function_id, "{}", "stuck", times=5)
+        loop = asyncio.get_running_loop()
+        slowest = 0.0
+        for number in range(200):
+            began = loop.time()
+            reply = await peer.call("text", request_id=f"r{number}")
+            slowest = max(slowest, loop.time() - began)
+            assert len(reply["result"]) == 8_002
+        assert bus.describe()["reader_behind"]
+        assert slowest < 3.0
+        peer.replies.clear()
+        peer.send(function_id, "{}", "burst", times=300)  # and it holds up no burst either
+        await peer.until(lambda: len(peer.replies) >= 300)
+        host.put_all([f"f{number}" for number in range(100)])  # nor the news of functions
+        await peer.until(lambda: len(peer.capabilities) == 101)
+        host.remove("f0")
+        await peer.until(lambda: len(peer.capabilities) == 100)
+        await stuck.kill()  # to leave the bus in good order would take it many seconds
+    assert caplog.text.count("does not take its replies") == 1
+
+
+async def test_the_host_waits_for_readers_again_when_the_one_that_was_behind_has_caught_up(
+    start_host, peer, late_peer, monkeypatch
+):
+    from enginehost.databus.cyclone import replies
+
+    monkeypatch.setattr(replies, "LAG_SECONDS", 0.0)
+    monkeypatch.setattr(replies, "LOOK_SECONDS", 0.0)
+    host, bus = await start_host()
+    host.put("text", text)
+    await peer.sees("text")
+    async with late_peer("--never-take") as stuck:
+        await stuck.until(lambda: stuck.providers)
+        async with asyncio.timeout(30):
+            while not bus.describe()["reader_behind"]:
+                await peer.call("text", request_id=f"r{len(peer.replies)}")
+        stuck.recover()
+        async with asyncio.timeout(30):
+            while bus.describe()["reader_behind"]:
+                await peer.call("text", request_id=f"r{len(peer.replies)}")
+        await stuck.kill()
+
+
+async def test_bad_requests_of_a_peer_without_reply_reader_delay_nobody(start_host, peer, late_peer):
+    host, bus = await start_host(max_request_bytes=100)
+    host.put("add")
+    await peer.sees("add")
+    function_id = peer.named("add")["function_id"]
+    async with late_peer("--no-reader") as deaf:
+        await deaf.until(lambda: deaf.providers)
+        deaf.send(function_id, {"a": "x" * 100}, "deaf", times=20)  # refused, which nobody hears
+        loop = asyncio.get_running_loop()
+        slowest, number = 0.0, 0
+        async with asyncio.timeout(30):
+            while not bus.describe()["requesters"] >= 22 or number < 50:
+                began = loop.time()
+                await peer.call("add", {"a": number, "b": 1}, f"r{number}")
+                slowest, number = max(slowest, loop.time() - began), number + 1
+        assert slowest < 0.8  # one wait for a reply reader takes a second
+
+
+async def test_one_peer_cannot_have_all_the_calls_that_may_run(start_host, peer, late_peer):
+    host, _ = await start_host(max_in_flight=8)
+    release = asyncio.Event()
+
+    async def wait(arguments: dict[str, Any], call: Call) -> str:
+        await release.wait()
+        return "done"
+
+    host.put("add")
+    host.put("wait", wait)
+    await peer.sees("add", "wait")
+    async with late_peer() as greedy:
+        await greedy.sees("add", "wait")
+        greedy.send(greedy.named("wait")["function_id"], "{}", "w", times=20)
+        await greedy.until(lambda: len(greedy.replies) == 14)
+        assert {reply["status"] for reply in greedy.replies} == {ERROR_TABLE["overloaded"].bus}
+        assert (await peer.call("add", {"a": 1, "b": 2}))["result"] == "3"
+        release.set()
+        await greedy.until(lambda: len([r for r in greedy.replies if r["request_id"] != "r1"]) == 20)
+
+
+async def test_a_parameter_given_twice_is_refused_as_over_http(start_host, peer):
+    host, _ = await start_host()
+    host.put("add")
+    await peer.sees("add")
+    twice = await peer.call("add", '{"a": 1, "a": 2, "b": 3}')
+    assert code(twice) == "invalid_request"
+    assert "stands twice" in twice["error_message"]

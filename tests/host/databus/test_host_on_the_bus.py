@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -69,3 +70,18 @@ async def test_a_host_with_tokens_shows_nothing_to_peers_without(dds_domain, pee
                 await asyncio.sleep(0.001)
         assert host.bus.describe()["capabilities"] == 0
     assert not peer.capabilities
+
+
+async def test_refused_requests_are_audited(dds_domain, peer, tmp_path):
+    path = tmp_path / "audit.jsonl"
+    settings = HostSettings(state_dir=tmp_path, audit={"path": path})  # type: ignore[arg-type]
+    async with Host(None, DatabusConfig(domain=dds_domain, max_request_bytes=100), settings=settings) as host:
+        await host.add_engine(EngineRecord("add", "test"), add_engine())
+        await peer.sees("add")
+        await peer.call("add", "[]", "r1")
+        await peer.call("add", "x" * 200, "r2")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["function"], line["face"], line["outcome"]) for line in lines] == [
+        ("add", "databus", "invalid_request"),
+        ("add", "databus", "too_large"),
+    ]

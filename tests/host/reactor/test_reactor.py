@@ -23,6 +23,12 @@ from enginehost.reactor import (
     run,
 )
 
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=6,
+)
+
 
 class Echo(Reactor):
     """Gives back what it took."""
@@ -81,6 +87,21 @@ def test_a_collection_is_added_element_by_element() -> None:
 
 def test_named_values_come_first_then_those_without_a_name() -> None:
     assert run(Echo, {"second": 2, "all": [1, 3]}) == {"first": 1, "second": 2, "third": 3}
+
+
+@pytest.mark.parametrize("given_list", [[], [5], [None], [[1, 2]], [[]], [1, 2]])
+def test_a_list_stays_a_list_however_long(given_list: list[Any]) -> None:
+    assert run(Echo, {"first": given_list}) == {"first": given_list}
+    assert run(Echo, {"all": [given_list]}) == {"first": given_list}
+
+
+def test_what_is_no_list_becomes_none() -> None:
+    row = GenRowStruct()
+    assert row.value() is None
+    row.add(5)
+    assert row.value() == 5
+    row.add(6)
+    assert row.value() == [5, 6]
 
 
 def test_missing_nouns_are_listed_in_one_message() -> None:
@@ -155,7 +176,7 @@ def test_what_is_no_reactor_is_refused() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.text(min_size=1), st.integers() | st.text() | st.lists(st.integers(), min_size=2)))
+@given(st.dictionaries(st.text(min_size=1), VALUES))
 def test_every_argument_comes_out_of_the_store_as_it_went_in(arguments: dict[str, Any]) -> None:
     store = NounStore.of(arguments)
     assert {name: store[name].value() for name in store} == arguments

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from enginehost.names import face_name
+
 ONE, ALL = "token-of-one-function", "token-of-all-functions"
 TOKENS = [{"name": "one", "token": ONE}, {"name": "all", "token": ALL}]
 POLICY = {
@@ -57,7 +59,12 @@ async def test_what_a_token_may_not_see_answers_as_if_it_were_not_there(serve: A
             assert not [one for answer in answers for one in answer.json()["nearest"] if one != "add"]
         hidden = await served.client.post("/api/function-tools/execute", json={}, headers=headers)
         absent = await served.client.post("/api/function-xxxxx/execute", json={}, headers=headers)
-        assert json.loads(hidden.text.replace("tools", "xxxxx")) == absent.json()
+        assert _without_id(json.loads(hidden.text.replace("tools", "xxxxx"))) == _without_id(absent.json())
+
+
+def _without_id(problem: dict[str, Any]) -> dict[str, Any]:
+    assert problem["instance"]
+    return problem | {"instance": ""}
 
 
 async def test_without_a_token_everything_asks_for_one_alike(serve: Any) -> None:
@@ -95,3 +102,45 @@ async def test_the_caller_reaches_the_function(serve: Any) -> None:
     async with serve(tokens=TOKENS) as served:
         response = await served.call("whoami", headers=bearer(ALL))
         assert response.json()["result"]["subject"] == "all"
+
+
+async def test_metrics_name_the_functions_that_a_token_may_view_and_sum_the_others(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        await served.call("add", {"a": 1, "b": 2}, headers=bearer(ALL))
+        for name in ("whoami", "echo", "echo"):
+            await served.call(name, {}, headers=bearer(ALL))
+        await served.host.remove_engine("tools")  # what was called and is gone is as hidden as before
+        one = (await served.client.get("/metrics", headers=bearer(ONE))).text
+        assert 'calls_total{function="add",outcome="ok"} 1\n' in one
+        assert 'calls_total{function="(others)",outcome="ok"} 3\n' in one
+        assert 'duration_seconds_count{function="(others)"} 3\n' in one
+        assert "whoami" not in one
+        assert "echo" not in one
+        everything = (await served.client.get("/metrics", headers=bearer(ALL))).text
+        assert 'calls_total{function="echo",outcome="ok"} 2\n' in everything
+        assert "(others)" not in everything
+
+
+async def test_open_metrics_name_nothing_that_anonymous_callers_may_not_view(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY, http={"public_metrics": True}) as served:
+        await served.call("add", {"a": 1, "b": 2}, headers=bearer(ALL))
+        text = (await served.client.get("/metrics")).text
+        assert 'calls_total{function="(others)",outcome="ok"} 1\n' in text
+        assert '"add"' not in text
+    async with serve() as served:
+        await served.call("add", {"a": 1, "b": 2})
+        assert 'calls_total{function="add",outcome="ok"} 1\n' in (await served.client.get("/metrics")).text
+
+
+async def test_a_mapped_name_tells_nothing_of_a_hidden_function(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        mapped = face_name("größe/weit", "openai")
+        assert (await served.call(mapped, headers=bearer(ALL))).status_code == 200
+        for path in (f"/v1/functions/{mapped}", f"/v1/functions/{mapped}?format=openai"):
+            for answer in (
+                await served.client.post(path, json={}, headers=bearer(ONE)),
+                await served.client.get(path, headers=bearer(ONE)),
+            ):
+                assert answer.status_code == 404
+                assert mapped in answer.json()["detail"]
+                assert "größe" not in answer.text

@@ -11,6 +11,9 @@ import httpx2
 import pytest
 
 from enginehost.names import face_name
+from enginehost.specs import spec_kinds
+
+from .conftest import whoami
 
 JSON = {"content-type": "application/json"}
 
@@ -37,6 +40,83 @@ async def test_a_name_is_percent_decoded_and_a_mapped_one_resolved(served: Any) 
     for shown in (quote("größe/weit", safe=""), "gr%C3%B6%C3%9Fe/weit", face_name("größe/weit", "openai")):
         response = await served.call(shown, {"x": 1})
         assert response.json() == {"result": {"x": 1}}, shown
+
+
+async def test_a_name_that_any_kind_of_tools_shows_is_resolved(served: Any) -> None:
+    name = "größe/" * 20
+    await served.add(name, parameters={"type": "object", "additionalProperties": True})
+    shown = {kind: served.host.face_names(kind).to_face(name) for kind in spec_kinds()}
+    assert len(set(shown.values())) > 3
+    for kind, face in shown.items():
+        response = await served.call(quote(face, safe=""), {"x": 1})
+        assert response.json() == {"result": {"x": 1}}, kind
+        assert (await served.client.get(f"/v1/functions/{quote(face, safe='')}")).json()["name"] == name
+    assert served.host.resolve(shown["mcp"]) == served.host.resolve(shown["mcp"], "mcp") == name
+
+
+async def test_a_function_that_has_a_name_goes_before_one_that_is_shown_under_it(served: Any) -> None:
+    shown = face_name("größe/weit", "openai")
+    await served.add(shown, whoami)
+    assert "subject" in (await served.call(shown)).json()["result"]
+
+
+OPTIONAL = {
+    "type": "object",
+    "properties": {
+        "who": {"type": "string"},
+        "größe": {"type": ["integer", "null"]},
+        "n": {"type": "integer"},
+    },
+    "required": ["who"],
+}
+
+
+async def test_arguments_are_taken_as_a_model_of_that_kind_sends_them(served: Any) -> None:
+    await served.add("greet", parameters=OPTIONAL)
+    sent = {"who": "Ada", "größe": None, "n": None}
+    assert (await served.call("greet", sent)).status_code == 422
+    taken = await served.call("greet?format=openai-strict", sent)
+    assert taken.json() == {"result": {"who": "Ada", "größe": None}}
+    (tool,) = [one for one in served.host.tools("anthropic") if one["name"] == "greet"]
+    _, renamed, _ = tool["input_schema"]["properties"]
+    assert renamed != "größe"
+    taken = await served.call("greet?format=anthropic", {"who": "Ada", renamed: 7})
+    assert taken.json() == {"result": {"who": "Ada", "größe": 7}}
+    events = {"accept": "text/event-stream"}
+    taken = await served.call("greet?format=openai-strict", sent, headers=events)
+    assert 'data: {"who":"Ada","größe":null}' in taken.text
+
+
+async def test_an_unknown_format_is_refused_and_an_unknown_function_is_not_found(served: Any) -> None:
+    refused = await served.call("add?format=opnai", {"a": 1, "b": 2})
+    assert refused.status_code == 400
+    assert "openai" in refused.json()["kinds"]
+    missing = await served.call("nope?format=openai", {})
+    assert missing.status_code == 404
+    assert "instance" in missing.json()
+    for query in ("", "format=", "formats=opnai", "%"):
+        assert (await served.call(f"add?{query}", {"a": 1, "b": 2})).json() == {"result": 3}, query
+
+
+async def test_a_format_does_not_tell_of_functions_that_the_caller_may_not_view(serve: Any) -> None:
+    async with serve(policy={"default": "deny"}) as served:
+        deep = {"a": 1}
+        for _ in range(200):
+            deep = {"a": deep}
+        hidden, missing = [await served.call(f"{n}?format=openai", deep) for n in ("add", "nope")]
+    assert hidden.status_code == missing.status_code == 404
+
+
+@pytest.mark.parametrize("length", ["", "Content-Length: 0\r\n"], ids=["no length", "length 0"])
+async def test_a_request_without_body_needs_no_content_type(served: Any, length: str) -> None:
+    head = f"POST /v1/functions/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}"
+    assert (await served.raw(f"{head}\r\n".encode())).endswith(b'\r\n\r\n{"result":{}}')
+    foreign = await served.raw(f"{head}Origin: https://elsewhere.example\r\n\r\n".encode())
+    assert foreign.startswith(b"HTTP/1.1 403 ")
+    typed = await served.raw(f"{head}Content-Type: text/plain\r\n\r\n".encode())
+    assert typed.startswith(b"HTTP/1.1 415 ")
+    chunked = await served.raw(f"{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n".encode())
+    assert length or chunked.startswith(b"HTTP/1.1 415 ")
 
 
 async def test_wrong_arguments_are_named_by_pointer(served: Any) -> None:
@@ -101,12 +181,6 @@ async def test_a_problem_may_hold_numbers_of_any_size(served: Any) -> None:
     response = await served.call("big", {"n": 2**80})
     assert response.status_code == 422
     assert str(2**70) in response.text
-
-
-async def test_a_refusal_before_the_call_is_logged(served: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", "enginehost.http"):
-        await served.client.post("/v1/functions/add", content="{", headers=JSON)
-    assert "refused with 400: not JSON" in caplog.text
 
 
 async def test_an_unknown_function_is_404_with_the_nearest(served: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 import enginehost.serve
 from enginehost.catalog import EngineRecord
-from enginehost.engine import EngineState
+from enginehost.engine import EngineContext, EngineState, Limits
 from enginehost.names import face_name
-from enginehost.signature import FunctionSignature
+from enginehost.signature import Annotations, FunctionSignature
 from enginehost.specs import spec_kinds
+
+from .conftest import Functions, echo
 
 STANDARD = [
     "add",
@@ -79,13 +82,24 @@ async def test_a_function_is_described_wholly(served: Any) -> None:
     answer = (await served.client.get("/v1/functions/add")).json()
     assert answer["parameters"]["required"] == ["a", "b"]
     assert answer["result"] == {"type": "number"}
-    assert answer["annotations"] == {"title": "Addition", "read_only": True}
-    assert answer["limits"] == {"burst": 1}
+    assert answer["annotations"] == {"title": "Addition", "readOnly": True}
+    assert answer["limits"] == {}
     assert answer["engine"]["state"] == "ready"
     assert set(answer["specs"]) == set(spec_kinds())
     for kind, link in answer["specs"].items():
         spec = (await served.client.get(link)).json()
         assert spec == served.host.tools(kind, tags=["math"])[0], kind
+
+
+async def test_hints_are_spelled_as_in_the_file_and_only_limits_that_are_set_are_shown(served: Any) -> None:
+    hints = Annotations(destructive=False, idempotent=True, open_world=False)
+    signature = FunctionSignature("limited", annotations=hints)
+    limits = Limits(timeout=2.5, rate=3.0, burst=2)
+    made = replace(EngineContext("limited", signature=signature).function(echo), limits=limits)
+    await served.host.add_engine(EngineRecord("limited", "Test"), Functions("limited", [made]))
+    answer = (await served.client.get("/v1/functions/limited")).json()
+    assert answer["annotations"] == {"destructive": False, "idempotent": True, "openWorld": False}
+    assert answer["limits"] == {"timeout": 2.5, "rate": 3.0, "burst": 2}
 
 
 async def test_a_function_with_any_name_can_be_described_and_its_links_followed(served: Any) -> None:

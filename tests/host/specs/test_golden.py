@@ -76,8 +76,8 @@ def test_the_capability_carries_the_members_that_genesis_writes():
         "description": "Adds",
         "parameter_schema": {"type": "object", "properties": {"a": {}}, "additionalProperties": False},
         "capabilities": ["math"],
-        "performance_metrics": {"latency": "low"},
-        "security_requirements": {"level": "public"},
+        "performance_metrics": {},
+        "security_requirements": {},
         "classification": {},
     }
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from json import dumps
-from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
+from enginehost.cli.example import example_call
 from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, Json, Kind, Name, Token, Url
 from enginehost.cli.output import emphasised, one_line, print_json, printable, say
 from enginehost.cli.source import Source, Where, ask
@@ -55,7 +55,7 @@ def _page(about: dict[str, Any], url: str | None) -> Iterator[str]:
         yield f"file      {printable(about['path'])}"
     for title, facts in (
         ("tags", about["tags"]),
-        ("limits", _limits(about)),
+        ("limits", about["limits"]),
         ("hints", about["annotations"]),
     ):
         if facts:
@@ -65,13 +65,6 @@ def _page(about: dict[str, Any], url: str | None) -> Iterator[str]:
     yield from _parameters(about["parameters"])
     yield ""
     yield f"call it   {_example(about, url)}"
-
-
-def _limits(about: dict[str, Any]) -> dict[str, Any]:
-    limits = dict(about["limits"])
-    if "rate" not in limits:
-        limits.pop("burst", None)
-    return limits
 
 
 def _facts(facts: Any) -> str:
@@ -111,19 +104,6 @@ def _compact(value: Any) -> str:
 
 
 def _example(about: dict[str, Any], url: str | None) -> str:
-    schema = about["parameters"]
-    properties: dict[str, Any] = schema.get("properties") or {}
-    words = [f"{name}={_sample(properties.get(name))}" for name in schema.get("required") or []]
     stream = ["--stream"] if about["streaming"] else []
     where = ["--url", url] if url else []
-    return one_line(" ".join(map(quote, ["enginehost", "call", about["name"], *words, *stream, *where])))
-
-
-def _sample(schema: Any) -> str:
-    about = schema if isinstance(schema, dict) else {}
-    for given in (about.get("default"), *(about.get("examples") or []), *(about.get("enum") or [])):
-        if given is not None:
-            return given if isinstance(given, str) else dumps(given)
-    kinds = about.get("type")
-    samples = {"integer": "1", "number": "1", "boolean": "true", "array": "[]", "object": "{}"}
-    return samples.get(kinds if isinstance(kinds, str) else "", "text")
+    return example_call(about["name"], about["parameters"], *stream, *where)

@@ -50,14 +50,14 @@ def list_functions(
         print_table(("NAME", "STATE", "TAGS", "DESCRIPTION"), rows)
     else:
         say("no functions")
-    _tell_of_idle([engine for engine in engines if engine["state"] in ("failed", "stale", "loading")])
+    _tell_of_idle([engine for engine in engines if engine["state"] in ("failed", "stale", "loading")], where)
 
 
-def _tell_of_idle(engines: list[dict[str, Any]]) -> None:
+def _tell_of_idle(engines: list[dict[str, Any]], where: Where) -> None:
     for engine in engines[:_MOST_NOTES]:
         reason = f": {engine['reason']}" if engine["reason"] else ""
         note(f"{engine['state']}: {engine.get('path') or engine['id']}{reason}")
     if len(engines) > _MOST_NOTES:
         note(f"and {len(engines) - _MOST_NOTES} more")
     if engines:
-        note("`enginehost doctor` says how to mend it")
+        note(f"`{where.doctor}` says how to mend it")

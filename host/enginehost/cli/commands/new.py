@@ -25,7 +25,7 @@ def new(
     json: Json = False,
 ) -> None:
     """Write a first smss file of a kind, with its script."""
-    paths = write_files(folder, new_files(kind, name, PluginRegistry))
+    paths = write_files(folder, new_files(kind, name, folder, PluginRegistry))
     if json:
         print_json({"files": [str(path) for path in paths]})
         return

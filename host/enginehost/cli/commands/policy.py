@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, Json, Name
+from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, Json, Name, split_tags
 from enginehost.cli.output import print_json, printable, say, waiting
 from enginehost.cli.source import require_folder
 
@@ -30,26 +30,48 @@ def explain(
     caller: Annotated[str, typer.Argument(help="The caller's subject, or `anonymous`.")],
     name: Name,
     scopes: Annotated[
-        str, typer.Option(help="The caller's scopes (comma-separated).", show_default=False)
-    ] = "",
-    tenant: Annotated[str, typer.Option(help="The caller's tenant.", show_default=False)] = "",
+        str | None,
+        typer.Option(
+            help="The caller's scopes (comma-separated); else those of its token.", show_default=False
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="The caller's tenant; else that of its token.", show_default=False)
+    ] = None,
     face: Annotated[str, typer.Option(help="The way in.")] = "http",
     folder: Folder = DEFAULT_FOLDER,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Say whether a caller may view and call a function, and which rule decides."""
+    """Say whether a caller may view and call a function, and which rule decides.
+
+    A caller with the name of a token in the settings has that token's scopes and tenant.
+    """
     require_folder(folder)
     from enginehost.caller import Caller, anonymous
 
-    granted = frozenset(scope.strip() for scope in scopes.split(",") if scope.strip())
-    who = anonymous(face) if caller == "anonymous" else Caller(caller, tenant, granted, face)
+    if caller == "anonymous":
+        who = anonymous(face)
+    else:
+        known = _known(caller, folder, config)
+        granted = known.scopes if scopes is None else frozenset(split_tags(scopes))
+        who = Caller(caller, known.tenant if tenant is None else tenant, granted, face)
     with waiting(f"loading {folder}"):
         found = asyncio.run(_explanation(folder, config, who, name))
     if json:
         print_json(asdict(found))
     else:
         say(printable(str(found)))
+
+
+def _known(subject: str, folder: Path, config: Path | None) -> Caller:
+    """What the settings say of the tokens of this name."""
+    from enginehost.caller import Caller
+    from enginehost.settings import load_settings
+
+    found = [token for token in load_settings(folder, config=config).tokens if token.name == subject]
+    scopes = frozenset(scope for token in found for scope in token.scopes)
+    return Caller(subject, next((token.tenant for token in found if token.tenant), ""), scopes)
 
 
 async def _explanation(folder: Path, config: Path | None, caller: Caller, name: str) -> Explanation:

@@ -44,7 +44,8 @@ def run(
     """Serve a folder of smss files until stopped.
 
     What is not given here comes from ENGINEHOST_* variables, then from enginehost.yaml. SIGTERM and Ctrl+C
-    let the running calls end; a second one stops at once. SIGHUP reads the policy again.
+    let the running calls end; another one, after a second or later, stops at once. SIGHUP reads the policy
+    again.
     """
     require_folder(folder)
     from enginehost.cli.running import run_host

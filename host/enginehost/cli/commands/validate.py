@@ -37,16 +37,19 @@ def validate(
         list[Path] | None, typer.Argument(help="smss files and folders (default: smss).", show_default=False)
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print what was found.")] = Format.TEXT,
+    load: Annotated[
+        bool, typer.Option("--load", help="Load their code too, in worker processes, and connect.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail at warnings too.")] = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Check smss files without running them.
+    """Check smss files without running them (unless asked to load their code).
 
     Exit code 1 when there are errors.
     """
     with waiting("checking"):
-        files, found = check(paths or [DEFAULT_FOLDER], config)
+        files, found = check(paths or [DEFAULT_FOLDER], config, load=load)
     found = [replace(one, path=_shown(one.path)) for one in found]
     _print(files, found, Format.JSON if json else output)
     counts = Counter(one.severity for one in found)

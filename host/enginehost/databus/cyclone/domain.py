@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
@@ -10,7 +11,7 @@ from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain
 
 from enginehost.databus.config import LOOPBACK, DatabusConfig, is_address
-from enginehost.errors import EngineUnavailable
+from enginehost.errors import ConfigError, EngineUnavailable
 
 MOST_PARTICIPANTS = 110
 """Participants per machine and domain that find each other: a domain has 120 pairs of ports."""
@@ -56,8 +57,10 @@ _domains: dict[int, _Shared] = {}
 def enter_domain(config: DatabusConfig) -> None:
     """Make sure that the domain has this configuration, until :func:`leave_domain`.
 
-    Raises :class:`EngineUnavailable` where it has another one, or one that was not set here.
+    Raises :class:`EngineUnavailable` where it has another one, or one that was not set here, and
+    :class:`ConfigError` for an interface that this machine does not have.
     """
+    _check_interface(config)
     xml = domain_xml(config)
     with _lock:
         shared = _domains.get(config.domain)
@@ -69,6 +72,19 @@ def enter_domain(config: DatabusConfig) -> None:
             raise EngineUnavailable(
                 f"domain {config.domain} is open in this process with other network settings"
             )
+
+
+def _check_interface(config: DatabusConfig) -> None:
+    """The library would write a line of its own to standard error, and not say which ones there are."""
+    if config.loopback or is_address(config.interface):
+        return
+    names = [name for _, name in socket.if_nameindex()]
+    if config.interface not in names:
+        raise ConfigError(
+            f"this machine has no network interface {config.interface!r}",
+            hint=f"there are {', '.join(names)} (setting databus.interface)",
+            reason="databus-interface",
+        )
 
 
 def leave_domain(number: int) -> None:

@@ -1,4 +1,8 @@
-"""A writer with a thread of its own: nothing that waits for a slow reader waits on the event loop."""
+"""Writers with a thread of their own: nothing that waits for a slow reader waits on the event loop.
+
+Their ``max_blocking_time`` is 0, so that a write either succeeds at once or says that readers are
+behind; then it is tried again on the thread, for a while.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +20,19 @@ from enginehost.databus.cyclone.wire import Outcome, dispose, wait_for_acks, wri
 
 log = logging.getLogger("enginehost.databus")
 
-SMALL_BYTES = 16 * 1024
-"""Up to this size a sample is written on the event loop: a hop to a thread would cost more."""
+BATCH_PATIENCE = 10.0
+"""Seconds for which all capabilities that are written in one go may wait for readers."""
 
 RETRY_SECONDS = 0.002
 """Between two tries while readers are behind."""
 
 
 class Outlet:
-    """Writes serialised samples in order of arrival.
-
-    The writer's ``max_blocking_time`` is 0, so that a write either succeeds at once or says that
-    readers are behind; then it is tried again on the thread.
-    """
+    """Writes serialised samples of one writer in order of arrival."""
 
     def __init__(self, writer: DataWriter[Any], name: str) -> None:
         self._writer = writer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._waiting = 0
         self._closing = False
 
     @property
@@ -45,20 +44,11 @@ class Outlet:
         """What discovery says of a matched reader; ``None`` when it has gone."""
         return self._writer.get_matched_subscription_data(handle)
 
-    async def send(self, data: bytes, patience: float) -> bool:
-        """Write one sample; ``False`` when readers are behind for ``patience`` seconds or all ends."""
-        if self._closing:
-            return False
-        if not self._waiting and len(data) <= SMALL_BYTES and write(self._writer, data) is Outcome.DONE:
-            return True
-        self._waiting += 1
-        try:
-            return await self._run(self._insist, write, data, patience)
-        finally:
-            self._waiting -= 1
-
     async def write_all(self, make: Callable[[], Iterable[bytes]]) -> None:
-        """Write what ``make``, which runs on the thread, yields; readers that are behind are waited for."""
+        """Write what ``make``, which runs on the thread, yields.
+
+        Readers that are behind are waited for, but not for ever. Raises :class:`TimeoutError` then.
+        """
         await self._run(self._all, write, make)
 
     async def dispose_all(self, make: Callable[[], Iterable[bytes]]) -> None:
@@ -72,22 +62,29 @@ class Outlet:
         await asyncio.wait((flushed,), timeout=patience)
         self._closing = True
         await asyncio.to_thread(self._thread.shutdown)
+        await asyncio.to_thread(self._delete)
+
+    def _delete(self) -> None:
+        """The library waits for readers once more."""
         self._writer.__del__()
 
     async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def _all(self, act: Callable[..., Outcome], make: Callable[[], Iterable[bytes]]) -> None:
+        until = time.monotonic() + BATCH_PATIENCE
+        unwritten = 0
         for data in make():
             try:
-                self._insist(act, data, float("inf"))
+                unwritten += not self._insist(act, data, until)
             except DDSException as failure:
                 log.error("a capability could not be written: %s", failure)
+        if unwritten:
+            raise TimeoutError(f"readers are behind: {unwritten} capabilities were not written")
 
-    def _insist(self, act: Callable[..., Outcome], data: bytes, patience: float) -> bool:
-        deadline = time.monotonic() + patience
+    def _insist(self, act: Callable[..., Outcome], data: bytes, until: float) -> bool:
         while act(self._writer, data) is not Outcome.DONE:
-            if self._closing or time.monotonic() >= deadline:
+            if self._closing or time.monotonic() >= until:
                 return False
             time.sleep(RETRY_SECONDS)
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from importlib.metadata import version
@@ -21,6 +20,8 @@ from enginehost.databus.config import DatabusConfig
 from enginehost.databus.cyclone.domain import MOST_PARTICIPANTS, enter_domain, leave_domain
 from enginehost.databus.cyclone.outlet import Outlet
 from enginehost.databus.cyclone.pump import Pump
+from enginehost.databus.cyclone.replies import RESERVE_DEPTH, ReplyOutlet
+from enginehost.databus.cyclone.requesters import Requesters
 from enginehost.databus.cyclone.wire import idl_type, serialized, serialized_key
 from enginehost.databus.port import Capability, ExecutionReply, ExecutionRequest, RequestHandler
 from enginehost.databus.types import (
@@ -31,22 +32,11 @@ from enginehost.databus.types import (
 )
 from enginehost.errors import EngineUnavailable
 
-log = logging.getLogger("enginehost.databus")
-
-REPLY_PATIENCE = 12.0
-"""Seconds for which a reply waits for readers: a silent peer counts as gone after 10."""
-
-MATCH_PATIENCE = 1.0
-"""Seconds for which the first reply to a requester waits until its reply reader is discovered."""
-MATCH_POLL = 0.005
-
 CLOSE_PATIENCE = 1.0
 """Seconds that the last samples may take to arrive."""
 
 UNTAKEN_SAMPLES = 8_192
 """Requests that may wait in the reader; then writers are slowed down."""
-
-REQUESTERS_KNOWN = 4_096
 
 LARGE_RESULT = 256 * 1024
 """Characters above which a reply is serialised off the event loop."""
@@ -66,6 +56,9 @@ CAPABILITY_WRITER = Qos(
     WRITE_XCDR1,
 )
 REPLY_WRITER = Qos(RELIABLE, Policy.Durability.Volatile, Policy.History.KeepAll, WRITE_XCDR1)
+RESERVE_WRITER = Qos(
+    RELIABLE, Policy.Durability.Volatile, Policy.History.KeepLast(RESERVE_DEPTH), WRITE_XCDR1
+)
 REQUEST_READER = Qos(
     RELIABLE,
     Policy.Durability.Volatile,
@@ -91,8 +84,16 @@ class CycloneTransport:
             self._requests = DataReader(
                 self._participant, self._topic(FUNCTION_EXECUTION_REQUEST), REQUEST_READER
             )
-            self._replies = self._outlet(FUNCTION_EXECUTION_REPLY, REPLY_WRITER)
-            self._capabilities = self._outlet(FUNCTION_CAPABILITY, CAPABILITY_WRITER)
+            replies = self._topic(FUNCTION_EXECUTION_REPLY)
+            self._replies = ReplyOutlet(
+                DataWriter(self._participant, replies, REPLY_WRITER),
+                DataWriter(self._participant, replies, RESERVE_WRITER),
+                "databus-replies",
+            )
+            capabilities = self._topic(FUNCTION_CAPABILITY)
+            self._capabilities = Outlet(
+                DataWriter(self._participant, capabilities, CAPABILITY_WRITER), "databus-capabilities"
+            )
         except DDSException as failure:
             leave_domain(config.domain)
             raise EngineUnavailable(
@@ -100,13 +101,13 @@ class CycloneTransport:
                 f"are there more than {MOST_PARTICIPANTS} participants on this machine?"
             ) from failure
         self._pump: Pump | None = None
-        self._requesters: dict[str, asyncio.Task[None]] = {}
+        self._requesters = Requesters(self._requests, self._replies)
 
     async def serve(self, handler: RequestHandler) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
 
         async def receive(batch: Sequence[tuple[Any, Any]]) -> None:
-            await handler([_request(sample, info) for sample, info in batch])
+            await handler([self._request(sample, info) for sample, info in batch])
 
         self._pump = Pump(self._participant, self._requests, receive)
 
@@ -130,16 +131,15 @@ class CycloneTransport:
 
     async def reply(self, reply: ExecutionReply, source: str) -> bool:
         """See :class:`~enginehost.databus.port.Transport`."""
-        await self._matched(source)
+        await self._requesters.matched(self._requesters.participant(int(source)))
         sample = _REPLY(*astuple(reply))
         large = len(reply.result) > LARGE_RESULT
         data = await asyncio.to_thread(serialized, sample) if large else serialized(sample)
-        return await self._replies.send(data, REPLY_PATIENCE)
+        return await self._replies.send(data)
 
     async def close(self) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
-        for task in self._requesters.values():
-            task.cancel()
+        self._requesters.close()
         if self._pump is not None:
             await self._pump.close()
         await asyncio.gather(self._replies.close(CLOSE_PATIENCE), self._capabilities.close(CLOSE_PATIENCE))
@@ -152,6 +152,7 @@ class CycloneTransport:
             "version": version("cyclonedds"),
             "capability_readers": len(self._capabilities.readers),
             "requesters": len(self._requests.get_matched_publications()),
+            "reader_behind": self._replies.lagging,
             "malformed": self._pump.malformed if self._pump else 0,
         }
 
@@ -165,36 +166,16 @@ class CycloneTransport:
         self._topics.append(topic)
         return topic
 
-    def _outlet(self, struct: Struct, qos: Qos) -> Outlet:
-        return Outlet(DataWriter(self._participant, self._topic(struct), qos), f"databus-{struct.name}")
-
-    async def _matched(self, source: str) -> None:
-        """Wait until the reply reader of a requester heard of for the first time is discovered.
-
-        Requests and replies are not kept for late joiners, and the requester's two endpoints are
-        discovered independently: the answer to its very first request would now and then be lost.
-        """
-        task = self._requesters.get(source)
-        if task is None:
-            if len(self._requesters) >= REQUESTERS_KNOWN:
-                self._requesters = {s: t for s, t in self._requesters.items() if not t.done()}
-            task = asyncio.get_running_loop().create_task(self._match(int(source)))
-            self._requesters[source] = task
-        if not task.done():
-            await asyncio.wait((task,))
-
-    async def _match(self, publication: int) -> None:
-        requester = self._requests.get_matched_publication_data(publication)
-        if requester is None:
-            return
-        for _ in range(int(MATCH_PATIENCE / MATCH_POLL)):
-            if requester.participant_key in self._reply_readers():
-                return
-            await asyncio.sleep(MATCH_POLL)
-
-    def _reply_readers(self) -> set[Any]:
-        found = [self._replies.reader_data(handle) for handle in self._replies.readers]
-        return {reader.participant_key for reader in found if reader is not None}
+    def _request(self, sample: Any, info: Any) -> ExecutionRequest:
+        return ExecutionRequest(
+            request_id=sample.request_id,
+            function_id=sample.function_id,
+            parameters=sample.parameters,
+            timestamp=sample.timestamp,
+            metadata=sample.metadata,
+            source=str(info.publication_handle),
+            participant=self._requesters.participant(info.publication_handle),
+        )
 
 
 _TYPES = {
@@ -204,14 +185,3 @@ _TYPES = {
 _CAPABILITY: Any = _TYPES[FUNCTION_CAPABILITY.name]
 _REPLY: Any = _TYPES[FUNCTION_EXECUTION_REPLY.name]
 _NO_CAPABILITY = astuple(Capability("", "", "", "", "", "", "", "", "", 0, ""))[1:]
-
-
-def _request(sample: Any, info: Any) -> ExecutionRequest:
-    return ExecutionRequest(
-        request_id=sample.request_id,
-        function_id=sample.function_id,
-        parameters=sample.parameters,
-        timestamp=sample.timestamp,
-        metadata=sample.metadata,
-        source=str(info.publication_handle),
-    )

@@ -1,4 +1,4 @@
-"""The JSON object in a request's body: exact (see :mod:`enginehost.values`), and no key given twice."""
+"""The JSON object of arguments, for every face: exact (see :mod:`enginehost.values`), no key given twice."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from enginehost.errors import InvalidRequest
 from enginehost.values import decode
 
 
-def read_object(body: bytes) -> dict[str, Any]:
-    """The object in ``body``; an empty body is ``{}``. Raises :class:`InvalidRequest`.
+def read_object(body: bytes, what: str = "the body") -> dict[str, Any]:
+    """The object in ``body``; an empty one is ``{}``. Raises :class:`InvalidRequest`, which says ``what``.
 
     RFC 8259 leaves open what a repeated key means, so readers differ: it is refused. To find one costs
     a count in C: valid JSON has one colon outside strings for each key.
@@ -20,7 +20,7 @@ def read_object(body: bytes) -> dict[str, Any]:
         return {}
     value: Any = decode(body)
     if type(value) is not dict:
-        raise InvalidRequest(f"the body must be a JSON object of arguments, not {_kind(value)}")
+        raise InvalidRequest(f"{what} must be a JSON object of arguments, not {_kind(value)}")
     if body.count(b":") != len(value) and _colons(body) != _keys(value):
         raise InvalidRequest(f"the key {_repeated(body)!r} stands twice in one object")
     return value

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enginehost.errors import InvalidRequest
-from enginehost.serve.arguments import read_object
+from enginehost.json_arguments import read_object
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -1,0 +1,58 @@
+"""The ways onto the bus: the host's own, and those that plugins add (hook ``register_transports``)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+
+from enginehost.contributions import OWN_TRANSPORT, Implementation
+from enginehost.databus.config import DatabusConfig
+from enginehost.databus.port import Transport
+from enginehost.entrypoints import describe
+from enginehost.errors import ConfigError, EngineHostError, EngineUnavailable
+
+Join = Callable[[DatabusConfig], Transport]
+"""Joins the bus; may take a while, so it belongs on a thread. Raises :class:`EngineUnavailable`."""
+
+
+def find_transport(name: str, contributed: Mapping[str, Implementation]) -> Join:
+    """How to join the bus by the transport ``name``. Raises :class:`ConfigError` where nobody has it."""
+    if name == OWN_TRANSPORT:
+        return _join_cyclone
+    if name in contributed:
+        return _guarded(name, contributed[name])
+    names = [OWN_TRANSPORT, *sorted(contributed)]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    raise ConfigError(f"no databus transport is called {name!r}", hint=hint, reason="unknown-transport")
+
+
+def _guarded(name: str, made: Implementation) -> Join:
+    def join(config: DatabusConfig) -> Transport:
+        try:
+            return made.call(config)
+        except EngineHostError:
+            raise
+        except (Exception, SystemExit) as failure:  # the plugin boundary
+            raise unavailable(f"{name} of {made.plugin}", failure) from failure
+
+    return join
+
+
+def unavailable(transport: str, failure: BaseException) -> EngineUnavailable:
+    """What a transport's failure to start is for the host."""
+    return EngineUnavailable(
+        f"the databus transport {transport} does not start: {describe(failure)}", reason="transport"
+    )
+
+
+def _join_cyclone(config: DatabusConfig) -> Transport:
+    try:
+        from enginehost.databus.cyclone import CycloneTransport
+    except Exception as failure:
+        # Besides ImportError the library raises errors of its own when it cannot be loaded.
+        raise EngineUnavailable(
+            "the DDS library (cyclonedds 11) is not installed for this Python and platform",
+            reason="no-dds-library",
+        ) from failure
+    return CycloneTransport(config)

@@ -1,0 +1,148 @@
+"""Bounds a request's head (its first line and headers): in size, and in the time it may take to arrive.
+
+uvicorn bounds neither where httptools parses. A client that sends a head byte by byte, or one without
+end, would hold a connection and memory for as long as it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from enginehost.errors import EngineHostError, Overloaded
+from enginehost.serve.crowd import Crowd
+from enginehost.serve.problem import HttpRefusal, problem_headers, problem_json, status_of
+
+MOST_HEAD_BYTES = 64 * 1024
+HEAD_SECONDS = 15.0
+"""How long a head may take from its first byte. Before that a connection may be idle as between requests."""
+_LINGER_SECONDS = 1.0
+"""How long a refused client is still read from: closing at once would take the answer back (TCP reset)."""
+
+_log = logging.getLogger("enginehost.http")
+
+
+class HeadGuard(asyncio.Protocol):
+    """Stands before one of uvicorn's protocols, which says :meth:`in_head`.
+
+    A request that arrives in one piece, as almost all do, costs three comparisons.
+    """
+
+    # what uvicorn's protocols have
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    cycle: Any
+    timeout_keep_alive: int
+    timeout_keep_alive_task: asyncio.TimerHandle | None
+
+    crowd: Crowd | None = None
+    """The connections of the server, where it bounds them."""
+
+    _room = MOST_HEAD_BYTES
+    """Bytes that the head may still have; 0 when it was refused."""
+    _late: asyncio.TimerHandle | None = None
+    """Runs while a head is incomplete."""
+
+    def in_head(self) -> bool:
+        """Whether a request has begun, or must yet begin, and its headers are not complete."""
+        raise NotImplementedError
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        super().connection_made(transport)
+        try:
+            if self.crowd is not None:
+                self.crowd.enter(self)
+        except Overloaded as full:
+            self._room = 0
+            self.transport.write(whole_answer(full, "Too Many Requests"))
+            self.transport.close()
+        else:
+            self._be_idle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        if self.crowd is not None:
+            self.crowd.leave(self)
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """A client has sent something."""
+        if len(data) > self._room:
+            self._take_in_pieces(data)
+            return
+        super().data_received(data)
+        if self.in_head():
+            self._grow(len(data))
+        elif self._late is not None:
+            self._stop_waiting()
+        elif self.cycle is not None and self.cycle.response_complete and self.timeout_keep_alive_task is None:
+            self._be_idle()  # blank lines, or the rest of a body nobody wants: uvicorn has stopped the timer
+
+    @property
+    def asked(self) -> bool:
+        """Whether a request has come, of which the head is complete."""
+        return self.cycle is not None
+
+    def give_way(self) -> None:
+        """Close: another connection needs the place."""
+        self.transport.close()
+
+    def _take_in_pieces(self, data: bytes) -> None:
+        """Hand on no more than a head may have at a time, so that none is complete before it is refused."""
+        while data and self._room > 0 and not self.transport.is_closing():
+            piece, data = data[: self._room], data[self._room :]
+            self.data_received(piece)
+
+    def _grow(self, size: int) -> None:
+        if self.transport.is_closing():
+            return
+        if self._late is None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+            if self.answering:
+                return  # what came may be the end of the request before
+        self._room -= size
+        if self._room <= 0:
+            self._refuse()
+
+    @property
+    def answering(self) -> bool:
+        """Whether an answer is on its way."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _give_up(self) -> None:
+        if self.answering:  # the next head may be late: it is not its turn
+            self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+            return
+        _log.info("a connection was closed: the head of a request did not arrive within %g s", HEAD_SECONDS)
+        self.transport.close()
+
+    def _refuse(self) -> None:
+        self._stop_waiting()
+        self._room = 0
+        if self.answering:  # a second answer would stand within the first
+            self.transport.close()
+            return
+        error = HttpRefusal(431, f"the head of a request may have {MOST_HEAD_BYTES} bytes")
+        _log.info("request refused with %d: %s", error.status, error.message)
+        self.transport.write(whole_answer(error, "Request Header Fields Too Large"))
+        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        self._room = MOST_HEAD_BYTES
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _be_idle(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+
+
+def whole_answer(error: EngineHostError, phrase: str) -> bytes:
+    """The bytes of an answer to a request that never reaches the application; the connection ends."""
+    body = problem_json(error)
+    headers = [*problem_headers(error), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    head = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status_of(error), phrase.encode(), head, body)

@@ -1,0 +1,49 @@
+"""What pydantic finds wrong with a value, in the words of this host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_TEXTS: Mapping[str, str] = {
+    "greater_than": "has to be above {gt}",
+    "greater_than_equal": "has to be at least {ge}",
+    "less_than": "has to be below {lt}",
+    "less_than_equal": "has to be at most {le}",
+    "finite_number": "has to be a finite number",
+    "literal_error": "has to be {expected}",
+    "enum": "has to be {expected}",
+    "string_pattern_mismatch": "has to match {pattern}",
+    "string_too_long": "may have at most {max_length} characters",
+    "too_long": "may have at most {max_length} entries",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "has to be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "has to be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "has to be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), "has to be a list"),
+    **dict.fromkeys(
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+        "has to be an object of keys with values",
+    ),
+    **dict.fromkeys(("byte_size", "byte_size_unit"), "has to be a size: bytes, or text such as 10MiB"),
+    "string_type": "has to be text",
+    "path_type": "has to be a path",
+    "missing": "is missing",
+}
+_LEAST = {"string_too_short": "characters", "too_short": "entries"}
+
+
+def fault_text(fault: Mapping[str, Any]) -> str:
+    """What is wrong, to stand behind the key's name. ``fault`` is one of ``ValidationError.errors()``."""
+    kind, context = str(fault["type"]), fault.get("ctx") or {}
+    if kind in _LEAST:
+        least = context.get("min_length")
+        return "must not be empty" if least == 1 else f"needs at least {least} {_LEAST[kind]}"
+    if kind in _TEXTS:
+        return _TEXTS[kind].format(**{name: _number(value) for name, value in context.items()})
+    text = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text.replace("Input should be", "has to be").replace("Input should", "has to")
+
+
+def _number(value: Any) -> Any:
+    """A bound as people write it: ``0`` for ``0.0``."""
+    return f"{value:g}" if isinstance(value, float) else value

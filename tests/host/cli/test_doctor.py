@@ -1,0 +1,80 @@
+"""``doctor`` finds what ``run`` would refuse."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .conftest import BROKEN, Cli, Running, program, running
+
+AREA = re.compile(r"(?m)^(\w+) +FAIL")
+
+
+@pytest.fixture(autouse=True)
+def _free_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOST_HTTP__ADDRESS", "127.0.0.1:0")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("tokens: [{name: ci, token_env: CI_TOKEN}]\n", "the variable CI_TOKEN is not set"),
+        ("tokens: [{name: ci, token_file: none.txt}]\n", "the token of 'ci' cannot be read"),
+        ("databus: {interface: nosuch0}\n", "this machine has no network interface 'nosuch0'"),
+        ("policy: policy.yaml\n", "unknown key 'dfault'"),
+        ("audit: /proc/audit/file.jsonl\n", "the audit file cannot be opened"),
+        ("http: 0.0.0.0:0\n", "nobody could be told from anybody"),
+    ],
+)
+def test_what_run_refuses_is_wrong_for_doctor_too(
+    cli: Cli, folder: Path, settings: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder.parent / "enginehost.yaml").write_text(settings)
+    (folder.parent / "policy.yaml").write_text("dfault: call\n")
+    if settings.startswith("http"):
+        monkeypatch.delenv("ENGINEHOST_HTTP__ADDRESS")
+    done = cli("doctor")
+    assert done.code == 1
+    assert said in done.out
+    assert "4 functions" in done.out
+    refused = program("run", cwd=folder.parent)
+    assert refused.returncode == 78
+    assert said in refused.stderr
+
+
+def test_a_token_that_is_too_short_is_wrong(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.parent / "enginehost.yaml").write_text("tokens: [{name: ci, token_env: CI_TOKEN}]\n")
+    monkeypatch.setenv("CI_TOKEN", "short")
+    done = cli("doctor")
+    assert done.code == 1
+    assert "at least 16 characters" in done.out
+
+
+def test_a_broken_policy_hides_nothing_else(cli: Cli, folder: Path) -> None:
+    (folder.parent / "enginehost.yaml").write_text("policy: policy.yaml\ndrain_seconds: 3\n")
+    (folder.parent / "policy.yaml").write_text("dfault: call\n")
+    (folder / "broken.smss").write_text(BROKEN)
+    done = cli("doctor")
+    assert "drain_seconds = 3.0" in done.out
+    assert "did you mean LocalPython?" in done.out
+    assert AREA.findall(done.out) == ["policy"]
+
+
+def test_a_running_host_says_that_its_policy_is_broken(folder: Path, cli: Cli) -> None:
+    (folder.parent / "enginehost.yaml").write_text("policy: policy.yaml\n")
+    policy = folder.parent / "policy.yaml"
+    policy.write_text("default: call\n")
+    with running(folder) as host:
+        assert cli("doctor", "--url", host.url).code == 0
+        policy.write_text("dfault: call\n")
+        _until_told(host)
+        done = cli("doctor", "--url", host.url)
+    assert done.code == 1
+    assert "unknown key 'dfault'" in done.out
+
+
+def _until_told(host: Running) -> None:
+    while "the old policy stays" not in host.next_event("log")["message"]:
+        pass

@@ -1,0 +1,192 @@
+"""The head of a request is bounded in size and in time, whichever parser reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from enginehost.serve import heads, server
+from enginehost.serve.heads import MOST_HEAD_BYTES
+from enginehost.serve.protocol import H11Connection, HttpToolsConnection
+
+BODY = b'{"a":1,"b":2}'
+SOON = 0.2
+"""Seconds a head may take in these tests."""
+
+
+def head(filler: int = 0, length: int = len(BODY)) -> bytes:
+    """The head of a call of ``add``; with ``filler``, of exactly so many bytes."""
+    start = (
+        b"POST /v1/functions/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n" % length
+    )
+    more = max(0, filler - len(start) - len(b"X: \r\n\r\n"))
+    return start + (b"X: %b\r\n" % (b"x" * more) if filler else b"") + b"\r\n"
+
+
+async def status(reader: asyncio.StreamReader) -> int:
+    """The status of the next answer, which is read to its end."""
+    async with asyncio.timeout(20):
+        lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        length = next(line for line in lines if line.lower().startswith(b"content-length:"))
+        await reader.readexactly(int(length.partition(b":")[2]))
+    return int(lines[0].split()[1])
+
+
+async def closed(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the server closes."""
+    async with asyncio.timeout(20):
+        return await reader.read()
+
+
+@pytest.fixture(params=[HttpToolsConnection, H11Connection], ids=lambda parser: parser.__name__)
+def parser(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+async def served(parser: Any, serve: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+    monkeypatch.setattr(server, "HttpProtocol", parser)
+    async with serve() as running:
+        yield running
+
+
+@asynccontextmanager
+async def connected(served: Any) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(*served.place, limit=1 << 20)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def test_the_largest_head_is_taken_on_every_request_of_a_connection(served: Any) -> None:
+    async with connected(served) as (reader, writer):
+        for _ in range(3):
+            writer.write(head(MOST_HEAD_BYTES) + BODY)
+            assert await status(reader) == 200
+
+
+@pytest.mark.parametrize("earlier", [0, 1], ids=["first", "second"])
+@pytest.mark.parametrize("size", [MOST_HEAD_BYTES + 1, 300_000])
+async def test_a_larger_head_is_refused_and_the_connection_closed(
+    served: Any, size: int, earlier: int
+) -> None:
+    async with connected(served) as (reader, writer):
+        for _ in range(earlier):
+            writer.write(head() + BODY)
+            assert await status(reader) == 200
+        writer.write(head(size) + BODY)
+        answer = await closed(reader)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b"connection: close" in answer
+    assert answer.endswith(b"}")
+    assert b'"status":431' in answer
+
+
+async def test_a_head_without_end_is_refused_while_it_is_sent(served: Any) -> None:
+    def endless() -> bytes:
+        with socket.create_connection(served.place, timeout=20) as client:
+            client.sendall(head()[:-2])
+            sent = 0
+            client.setblocking(False)
+            while sent < 10 * MOST_HEAD_BYTES:  # reads as it sends, as a client that would go on forever
+                try:
+                    client.sendall(b"X: 1234567890\r\n")
+                    sent += 15
+                except BlockingIOError:
+                    pass
+                try:
+                    if found := client.recv(1024):
+                        return found
+                except BlockingIOError:
+                    pass
+        return b""
+
+    assert (await asyncio.to_thread(endless)).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_head_that_trickles_in_is_given_up(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "HEAD_SECONDS", SOON)
+    async with connected(served) as (reader, writer):
+        waiting = asyncio.create_task(closed(reader))
+        for byte in head() * 100:
+            if waiting.done():
+                break
+            writer.write(bytes([byte]))
+            await asyncio.wait({waiting}, timeout=SOON / 10)
+        assert await waiting == b""
+
+
+async def test_the_next_head_of_a_connection_may_not_trickle_either(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "HEAD_SECONDS", SOON)
+    async with connected(served) as (reader, writer):
+        writer.write(head() + BODY)
+        assert await status(reader) == 200
+        writer.write(head()[:10])
+        assert await closed(reader) == b""
+
+
+async def test_a_head_in_pieces_is_taken_and_its_body_may_take_longer(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "HEAD_SECONDS", 3 * SOON)  # long enough for a busy machine
+    async with connected(served) as (reader, writer):
+        for piece in (head()[:20], head()[20:], BODY[:3]):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        await asyncio.sleep(4 * SOON)
+        writer.write(BODY[3:])
+        assert await status(reader) == 200
+
+
+async def test_a_call_that_runs_is_answered_though_the_next_head_is_late(
+    served: Any, parser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "HEAD_SECONDS", SOON)
+    async with connected(served) as (reader, writer):
+        writer.write(head(length=2).replace(b"/add", b"/sleep") + b"{}" + head()[:10])
+        await served.sleeper.until(lambda: served.sleeper.running == 1)
+        await asyncio.sleep(2 * SOON)
+        served.sleeper.go.set()
+        assert await status(reader) == 200
+        if parser is HttpToolsConnection:  # h11 looks at the next request after the answer
+            assert await closed(reader) == b""
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n"], ids=["nothing", "blank lines"])
+async def test_a_connection_without_a_request_is_not_kept(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(server, "_KEEP_ALIVE_SECONDS", SOON)
+    monkeypatch.setattr(heads, "HEAD_SECONDS", SOON)
+    async with serve() as served, connected(served) as (reader, writer):
+        writer.write(sent)
+        assert await closed(reader) == b""
+
+
+async def test_blank_lines_after_an_answer_do_not_keep_a_connection(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_KEEP_ALIVE_SECONDS", SOON)
+    async with serve() as served, connected(served) as (reader, writer):
+        writer.write(head() + BODY)
+        assert await status(reader) == 200
+        writer.write(b"\r\n")
+        assert await closed(reader) == b""
+
+
+async def test_a_large_body_is_no_head(served: Any) -> None:
+    body = b'{"a":1,"b":2%b}' % (b" " * 500_000)
+    async with connected(served) as (reader, writer):
+        for _ in range(2):
+            writer.write(head(length=len(body)) + body)
+            assert await status(reader) == 200
