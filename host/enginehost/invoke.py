@@ -13,6 +13,7 @@ from contextlib import suppress
 from math import isnan
 from random import getrandbits
 from time import monotonic, time
+from types import CoroutineType
 from typing import Any
 
 from enginehost.caller import LOCAL, Caller
@@ -189,7 +190,7 @@ class Invoker:
             runtime.record.running += 1
             if arguments is None:
                 arguments = {}
-            elif not isinstance(arguments, Mapping):
+            elif type(arguments) is not dict and not isinstance(arguments, Mapping):
                 raise _no_object(name, arguments)
             limit = timeout if timeout is not None and timeout <= runtime.timeout else runtime.timeout
             deadline = started + limit
@@ -210,7 +211,9 @@ class Invoker:
             else:
                 checked = runtime.arguments(arguments, call.caller, coerce)
             if runtime.mode is RunMode.ASYNC and runtime.gate is None:
-                coroutine = as_coroutine(runtime.run(checked, call))
+                coroutine = runtime.run(checked, call)
+                if type(coroutine) is not CoroutineType:
+                    coroutine = as_coroutine(coroutine)
             else:
                 coroutine = self._slowly(runtime, checked, call)
             try:
@@ -499,7 +502,7 @@ class Invoker:
             if record.idle is not None and record.running == 0:
                 record.idle()
         caller = call.caller
-        values = (arguments, result) if self._keep_values else (None, None)
+        keep = self._keep_values
         self.recorder.put(
             (
                 time(),
@@ -514,7 +517,8 @@ class Invoker:
                 outcome,
                 seconds,
                 failure,
-                *values,
+                arguments if keep else None,
+                result if keep else None,
                 peer,
             )
         )
