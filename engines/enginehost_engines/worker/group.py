@@ -164,6 +164,14 @@ class Group:
             self._waiters.remove(waiter)
         if not waiter.future.cancelled() and waiter.future.exception() is None:
             self.release(waiter.future.result())
+        self._pool.reclaim()
+
+    def give_up_start(self) -> bool:
+        """End a process that is being started though no call waits for it; whether there was one."""
+        tasks = [task for task in self._starting.values() if not task.cancelling()]
+        if self.spec.pinned or len(tasks) <= len(self._waiters):
+            return False
+        return tasks[0].cancel()
 
     def _why_waiting(self) -> str:
         if self._starting:

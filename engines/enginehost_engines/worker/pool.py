@@ -74,9 +74,15 @@ class WorkerPool:
         """Take the right to one more process; ``False``: the group's turn comes when one is freed."""
         if self.count >= self.most and not self._evict():
             self._wanting[group] = None
+            self.reclaim()
             return False
         self.count += 1
         return True
+
+    def reclaim(self) -> None:
+        """Where a group waits for room, end one start that nobody waits for: its import may never end."""
+        if self._longest_waiting() is not None:
+            any(group.give_up_start() for group in tuple(self._groups.values()))
 
     def freed(self) -> None:
         """A process has gone: whoever waits longest may start one."""
