@@ -8,12 +8,12 @@ FOLDER ?= smss
 # One worker per core: the tests start processes of their own.
 TEST_WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
-SLOW := interop or netns or browser or model
+SLOW := interop or netns or browser or model or soak
 
 .PHONY: run test check format bench soak fuzz clean
 
 run: $(VENV)/run
-	$(BIN)/enginehost run $(FOLDER)
+	$(BIN)/enginehost run $(FOLDER) $(ARGS)
 
 test: $(VENV)/test
 	$(PYTEST) -m "not ($(SLOW))" $(ARGS)
@@ -32,10 +32,10 @@ bench: $(VENV)/bench
 	$(BIN)/python bench/all.py
 
 soak: $(VENV)/test
-	ENGINEHOST_SOAK_SECONDS=$${ENGINEHOST_SOAK_SECONDS:-600} $(BIN)/python -m pytest -n 0 tests/soak -m soak --timeout 0
+	$(BIN)/python -m pytest -n 0 -m soak tests/soak $(ARGS)
 
 fuzz: $(VENV)/test
-	ENGINEHOST_HYPOTHESIS=fuzz $(PYTEST) -m "not ($(SLOW))" -k "property or any_ or crash" --timeout 0
+	ENGINEHOST_FUZZ_SECONDS=$${ENGINEHOST_FUZZ_SECONDS:-300} $(PYTEST) -m "not ($(SLOW))" --timeout 0 $(ARGS)
 
 clean:
 	rm -rf $(VENV) dist build

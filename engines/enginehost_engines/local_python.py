@@ -12,15 +12,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from enginehost.config import Code, EngineConfig
+from enginehost.config import BadValue, Code, EngineConfig
 from enginehost.engine import Call, EngineContext, Function, RunMode
 from enginehost.errors import ConfigError
+from enginehost.tracebacks import place_of
+from enginehost_engines.init_code import NAME as INIT_KEY
 from enginehost_engines.init_code import init_commands, init_trees
 from enginehost_engines.parameter_check import mismatches
 from enginehost_engines.python_source import PythonSource, bound_names, read_source
 from enginehost_engines.worker.client import WorkerClient
+from enginehost_engines.worker.failures import not_loadable
 from enginehost_engines.worker.process import WorkerSpec
 from enginehost_engines.worker.targets import find_function, run_init, run_script
 from enginehost_engines.worker_engine import WorkerEngine
@@ -42,6 +45,16 @@ def _as_code(value: Any) -> Any:
     return Code(value) if isinstance(value, str) else value
 
 
+def _check_init(init: Code) -> Code:
+    """Refuse what is not Python, whatever else is wrong with the file."""
+    try:
+        init_commands(init.text, init.texts)
+    except (SyntaxError, ValueError) as error:
+        hint = "write statements with ; between them, such as a = 1; b = 2"
+        raise BadValue(f"{INIT_KEY} is not Python: {error}", hint=hint, reason="script-syntax") from error
+    return init
+
+
 class LocalPythonConfig(EngineConfig):
     """The smss keys of LocalPython."""
 
@@ -56,7 +69,7 @@ class LocalPythonConfig(EngineConfig):
     python_function_name: str = Field(
         default="", description="The function in the script, where it is not named like FUNCTION_NAME."
     )
-    init_function_engine: Annotated[Code, BeforeValidator(_as_code)] = Field(
+    init_function_engine: Annotated[Code, BeforeValidator(_as_code), AfterValidator(_check_init)] = Field(
         default_factory=_no_code,  # pydantic would copy a default for each of thousands of files
         description="Python statements that run once after the script, `;` between them.",
     )
@@ -231,8 +244,11 @@ class InHostPythonEngine(LocalPythonEngine):
             for folder in self._folders:
                 if folder not in sys.path:
                     sys.path.append(folder)
-            self._module = await asyncio.to_thread(self._load)
-            self._function = find_function(self._module, self._name)
+            try:
+                self._module = await asyncio.to_thread(self._load)
+                self._function = find_function(self._module, self._name)
+            except (Exception, SystemExit) as error:  # a script may raise anything
+                raise not_loadable(error, str(place_of(error, self._folders) or "")) from error
 
     async def close(self) -> None:
         """Forget the module."""
@@ -261,6 +277,7 @@ def _find_script(context: EngineContext, config: LocalPythonConfig) -> tuple[Pat
     if not config.python_file_name:
         raise ConfigError(
             "the key PYTHON_SCRIPT_PATH is missing",
+            key="PYTHON_SCRIPT_PATH",
             hint="name the script, relative to the smss file: PYTHON_SCRIPT_PATH = scripts/name.py",
             reason="missing-key",
         )
@@ -317,13 +334,6 @@ def _find_mode(
 
 
 def _names_of_init(config: LocalPythonConfig) -> Collection[str]:
-    """The names that ``INIT_FUNCTION_ENGINE`` binds. Raises :class:`ConfigError` where it is not Python."""
+    """The names that ``INIT_FUNCTION_ENGINE`` binds."""
     init = config.init_function_engine
-    if not init:
-        return ()
-    try:
-        init_commands(init.text, init.texts)
-        return set[str]().union(*map(bound_names, init_trees(init.text)))
-    except (SyntaxError, ValueError) as error:
-        key = "INIT_FUNCTION_ENGINE"
-        raise ConfigError(f"{key} is not Python: {error}", key=key, reason="script-syntax") from error
+    return set[str]().union(*map(bound_names, init_trees(init.text))) if init else ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import errno
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -71,8 +73,10 @@ class PythonSource:
 
 def read_source(file: Path) -> PythonSource:
     """Read a file (kept until it changes). Raises ``OSError`` and :class:`ConfigError`."""
-    stat = file.stat()
-    return _read(file, stat.st_mtime_ns, stat.st_size)
+    found = file.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return _read(file, found.st_mtime_ns, found.st_size)
 
 
 @lru_cache(256)
@@ -84,8 +88,8 @@ def _read(file: Path, mtime_ns: int, size: int) -> PythonSource:
         line = getattr(error, "lineno", 0) or 0
         column = getattr(error, "offset", 0) or 0
         text = getattr(error, "msg", None) or str(error)
-        where = f"line {line}, column {column}: " if line else ""
-        raise ConfigError(f"{file.name}: {where}{text}", reason="script-syntax") from error
+        where = f"{file.name}:{line}:{column}" if line else file.name
+        raise ConfigError(f"{where}: {text}", hint="mend the script", reason="script-syntax") from error
     except (RecursionError, MemoryError) as error:  # the parser's, and only about this file
         message = f"{file.name}: its expressions or blocks nest too deep to be read"
         raise ConfigError(message, reason="script-syntax") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from enginehost.engine import AbstractFunctionEngine, RunMode
-from enginehost.errors import EngineUnavailable
+from enginehost.errors import EngineHostError, EngineUnavailable
 from enginehost_engines.worker.client import WorkerClient, may_check
 from enginehost_engines.worker.failures import FunctionRaised
 from enginehost_engines.worker.pool import current_pool
@@ -36,11 +36,11 @@ class WorkerEngine(AbstractFunctionEngine):
         if self._watch(files) or was_failing:
             self.context.changed()
 
-    def not_loaded(self, reason: str, files: Collection[str]) -> None:
+    def not_loaded(self, error: EngineHostError, files: Collection[str]) -> None:
         """The code cannot be loaded: the engine is failed until it can, or a file changes."""
         self._watch(files)
         self._is_failing = True
-        self.context.failed(reason)
+        self.context.failed(error.message, error)
 
     def _watch(self, files: Collection[str]) -> bool:
         """Whether there are new ones among these files."""
@@ -54,8 +54,9 @@ class WorkerEngine(AbstractFunctionEngine):
         try:
             return await client.mode_of(function)
         except FunctionRaised as error:
-            self.not_loaded(str(error), ())
-            raise EngineUnavailable(str(error), state="failed", reason=str(error)) from error
+            missing = EngineUnavailable(str(error), state="failed", reason=str(error))
+            self.not_loaded(missing, ())
+            raise missing from None
 
     async def _checked_mode(self, client: WorkerClient, function: str) -> RunMode | None:
         """:meth:`_mode_of` for a version that is to replace another; ``None`` where too many are to."""

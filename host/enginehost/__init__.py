@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from enginehost.errors import EngineHostError
     from enginehost.host import Host
+    from enginehost.record import CallRecord
     from enginehost.settings import HostSettings
     from enginehost.signature import FunctionSignature
     from enginehost.sync import HostSync
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AbstractFunctionEngine": "engine",
     "Call": "engine",
+    "CallRecord": "record",
     "Caller": "caller",
     "EngineContext": "engine",
     "EngineHostError": "errors",
@@ -43,6 +45,7 @@ _HOMES = {
 __all__ = [
     "AbstractFunctionEngine",
     "Call",
+    "CallRecord",
     "Caller",
     "EngineContext",
     "EngineHostError",

@@ -39,12 +39,21 @@ def binding_hint(error: OSError) -> str:
         errno.EACCES: "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE); ",
         errno.EADDRNOTAVAIL: "this machine has no such address; ",
     }.get(error.errno or 0, "")
-    return f"{reason}choose another with --http HOST:PORT, or the setting http.address (port 0 is a free one)"
+    return (
+        f"{reason}choose another with --http HOST:PORT, or ENGINEHOST_HTTP__ADDRESS=HOST:PORT "
+        "(port 0 is a free one)"
+    )
 
 
 def format_address(host: str, port: int) -> str:
     """The inverse of :func:`parse_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def own_side(host: str) -> str:
+    """The host by which this machine itself reaches what listens on ``host``."""
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+    return everywhere.get(host, host)
 
 
 def is_loopback(host: str) -> bool:

@@ -103,7 +103,7 @@ def _verifier(settings: HostSettings) -> JwtVerifier | None:
         return None
     from enginehost.jwt import JwtVerifier
 
-    return JwtVerifier(settings.oidc)
+    return JwtVerifier(settings.oidc, {token.name for token in settings.tokens})
 
 
 def bearer_token(header: str) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from enginehost.address import is_safe_url
+from enginehost.caller import RESERVED_SUBJECTS
 from enginehost.checked_model import Section
 from enginehost.policy_rules import Word, Words
 
@@ -74,6 +75,13 @@ class TokenSettings(Section):
             raise ValueError("the token has to be text: put it in quotes")  # noqa: TRY004 - pydantic's protocol
         return {**value, "token": None, "token_sha256": token_digest(text).hex()}
 
+    @field_validator("name")
+    @classmethod
+    def _is_free(cls, value: str) -> str:
+        if value in RESERVED_SUBJECTS:
+            raise ValueError(f"{value!r} is a name that the host itself gives to callers; choose another one")
+        return value
+
     @field_validator("token_sha256", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
@@ -90,8 +98,7 @@ def token_digest(token: str) -> bytes:
     """The SHA-256 of a token. Raises :class:`ValueError` for one that cannot be a good bearer token."""
     if len(token) < MIN_TOKEN_LENGTH:
         raise ValueError(
-            f"a token needs at least {MIN_TOKEN_LENGTH} characters; make one with: "
-            'python -c "import secrets; print(secrets.token_urlsafe())"'
+            f"a token needs at least {MIN_TOKEN_LENGTH} characters; `enginehost token NAME` makes a good one"
         )
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise ValueError("a token holds no blanks and only ASCII characters")
@@ -125,6 +132,13 @@ class OidcSettings(Section):
         default=None, description="The claim that names the tenant; then required."
     )
     leeway: float = Field(default=30, ge=0, le=600, description="Seconds by which clocks may differ.")
+
+    @field_validator("tenant_claim", mode="before")
+    @classmethod
+    def _is_named(cls, value: Any) -> Any:
+        if value is None:
+            raise ValueError("must not be empty: leave the key out where tokens have no tenant")
+        return value
 
     @field_validator("algorithms")
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any
 
 from enginehost.engine import Approval, Limits
 from enginehost.interpret import Declaration
+from enginehost.json_values import kind_of
 
 CALLER_VALUES: tuple[str, ...] = ("$caller.subject", "$caller.tenant", "$caller.face", "$caller.scopes")
 """Bound values that the host takes from the caller of each call."""
@@ -31,6 +32,13 @@ _SECONDS: Mapping[str, int] = {
     **dict.fromkeys(("h", "hour"), 3600),
     **dict.fromkeys(("d", "day"), 86400),
 }
+_EXAMPLES: Mapping[str, str] = {
+    "TIMEOUT_SECONDS": "30",
+    "MAX_CONCURRENCY": "4",
+    "QUEUE_LIMIT": "20",
+    "MAX_RESULT_BYTES": "1000000",
+}
+_LONGEST_COMPARED = 100
 _NO_LIMITS = Limits()
 _LIMIT_KEYS = ("TIMEOUT_SECONDS", "MAX_CONCURRENCY", "QUEUE_LIMIT", "RATE_LIMIT", "MAX_RESULT_BYTES")
 _CALLER_VALUE = re.compile(r"\$caller(?:\.|$)")
@@ -65,7 +73,8 @@ def _number(
         value = math.nan
     if math.isfinite(value) and allowed(value):
         return value
-    declaration.error(key, "bad-limit", f"{key} is not {wanted}", f"write {wanted}")
+    hint = f"write {wanted}, such as {_EXAMPLES[key]}; without the key there is no limit but the host's"
+    declaration.error(key, "bad-limit", f"{key} has to be {wanted}{declaration.quote(key)}", hint)
     return None
 
 
@@ -84,8 +93,8 @@ def _rate(declaration: Declaration) -> tuple[float | None, int]:
     seconds = _SECONDS.get(match[2]) if match else None
     count = float(match[1]) if match else 0.0
     if seconds is None or not math.isfinite(count) or count <= 0:
-        message, hint = "RATE_LIMIT is not a number of calls per time", "write 100/s, 20/minute or 5/h"
-        declaration.error("RATE_LIMIT", "bad-limit", message, hint)
+        message = f"RATE_LIMIT has to be a number of calls per time{declaration.quote('RATE_LIMIT')}"
+        declaration.error("RATE_LIMIT", "bad-limit", message, "write 100/s, 20/minute, 5/h or 1/day")
         return None, 1
     return count / seconds, max(1, int(count))
 
@@ -97,8 +106,11 @@ def read_approval(declaration: Declaration) -> Approval:
         return Approval.NEVER
     approval = _APPROVALS.get(text)
     if approval is None:
-        hint = f"write one of {', '.join(_APPROVALS)}"
-        declaration.error("APPROVAL", "bad-approval", "APPROVAL is none of the words it may be", hint)
+        *words, last = _APPROVALS
+        message = f"APPROVAL has to be {', '.join(words)} or {last}{declaration.quote('APPROVAL')}"
+        nearest = difflib.get_close_matches(text[:_LONGEST_COMPARED], _APPROVALS, n=1)
+        hint = f"did you mean {nearest[0]}?" if nearest else "always: a person agrees before each call"
+        declaration.error("APPROVAL", "bad-approval", message, hint)
     # what was meant as a guard must not open the door by a slip of the pen
     return approval or Approval.ALWAYS
 
@@ -109,8 +121,9 @@ def read_bind(declaration: Declaration) -> Mapping[str, Any]:
     if bind is None:
         return {}
     if not isinstance(bind, dict):
-        hint = 'write {"name": value}'
-        declaration.error("FUNCTION_BIND", "bad-bind", "FUNCTION_BIND is not a JSON object", hint)
+        # what it binds may be a secret: only its kind is told
+        message = f"FUNCTION_BIND has to be a JSON object, not {kind_of(bind)}"
+        declaration.error("FUNCTION_BIND", "bad-bind", message, 'write {"parameter": value}')
         return {}
     for name, value in bind.items():
         if declaration.has_enough_findings:
@@ -118,6 +131,6 @@ def read_bind(declaration: Declaration) -> Mapping[str, Any]:
         if isinstance(value, str) and _CALLER_VALUE.match(value) and value not in CALLER_VALUES:
             nearest = difflib.get_close_matches(value, CALLER_VALUES, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(CALLER_VALUES)}"
-            message = f"FUNCTION_BIND: {name} takes something of the caller that there is not"
+            message = f"FUNCTION_BIND: {name} takes {value[:_LONGEST_COMPARED]}, which there is not"
             declaration.error("FUNCTION_BIND", "bad-bind", message, hint)
     return bind

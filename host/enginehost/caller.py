@@ -34,3 +34,6 @@ def anonymous(face: str, *, may_prove: bool = False) -> Caller:
 
 LOCAL = Caller("local", face="python")
 """The program that embeds the host: it owns the process, the policy does not bind it."""
+
+RESERVED_SUBJECTS = frozenset({"anonymous", LOCAL.subject})
+"""Subjects that the host gives by itself: a proof for one would pass for somebody else in the log."""

@@ -5,7 +5,6 @@ One catalog has one owner (the host) and changes only on its event loop. Readers
 
 from __future__ import annotations
 
-import difflib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.engine import TRANSITIONS, EngineState, Function, IFunctionEngine
-from enginehost.signature import FunctionSignature
+from enginehost.near_names import NearNames
+from enginehost.signature import UNREAD, FunctionSignature
 
 if TYPE_CHECKING:
     from enginehost.runtime import Runtime
 
-_MOST_COMPARED = 500
-"""Names that are compared letter by letter with one that nobody has; more would take milliseconds."""
-
-_MOST_COMPARED_LETTERS = 200
+_NOTHING_READ = FunctionSignature(UNREAD, tags=(UNREAD,))
 
 _log = logging.getLogger("enginehost.catalog")
 
@@ -46,9 +43,13 @@ class EngineRecord:
     reason: str = ""
     since: float = field(default_factory=time.time)
     diagnostics: tuple[Diagnostic, ...] = ()
+    traceback: str = ""
+    """Where the author's code raised that for which the engine is failed or stale; for the log alone."""
     engine: IFunctionEngine | None = None
     declared: FunctionSignature | None = None
     """What the file declares, also while the engine cannot serve it."""
+    in_doubt: FunctionSignature = _NOTHING_READ
+    """What can be read of it where nothing is ``declared``, for the policy alone."""
     running: int = 0
     """Calls that run on this version now."""
     idle: Callable[[], None] | None = None
@@ -58,6 +59,11 @@ class EngineRecord:
     def source(self) -> str:
         """What orders two engines that declare one function name."""
         return self.path.as_posix() if self.path else self.engine_id
+
+    @property
+    def title(self) -> str:
+        """What people call it: the name of its file, or its id."""
+        return self.path.name if self.path else self.engine_id
 
     def move(self, state: EngineState, reason: str = "") -> None:
         """Go to ``state``. A transition that the table does not have is a bug of the host."""
@@ -142,8 +148,15 @@ class Catalog:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._claims: dict[str, list[Entry]] = {}
+        self._contested: set[str] = set()
+        """Names with more than one claim."""
         self._by_engine: dict[str, list[Entry]] = {}
         self._records: dict[str, EngineRecord] = {}
+        self._declared: dict[str, str] = {}
+        """The name that each engine's file declares, by the engine's id."""
+        self._declaring: dict[str, list[EngineRecord]] = {}
+        self._near: NearNames | None = None
+        """Made when somebody asks for a name that there is not."""
         self._listeners: list[Listener] = []
         self.version = 0
         """Counts changes; faces cache what they derive by it."""
@@ -162,26 +175,28 @@ class Catalog:
     def nearest(self, name: str, visible: Callable[[Entry], bool]) -> list[str]:
         """Up to three names of ``visible`` functions that look like ``name``.
 
-        Of very many names only those are compared that begin or end alike, so that asking for names that
-        nobody has does not hold the event loop.
+        What it costs does not grow with the number of names.
         """
-        name = name[:_MOST_COMPARED_LETTERS]
-        near: Iterable[Entry] = self._entries.values()
-        if len(self._entries) > _MOST_COMPARED:
-            start, end = name[:3].casefold(), name[-3:].casefold()
-            alike = (e for e in near if e.name[:3].casefold() == start or e.name[-3:].casefold() == end)
-            near = sorted(alike, key=lambda e: (abs(len(e.name) - len(name)), e.name))[:_MOST_COMPARED]
-        names: dict[str, list[str]] = {}
-        for entry in near:
-            if visible(entry):
-                names.setdefault(entry.name.casefold(), []).append(entry.name)
-        close = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.6)
-        return [one for folded in close for one in names[folded]][:3]
+        if self._near is None:
+            self._near = NearNames(self._entries)
+        return self._near.near(name, lambda one: visible(self._entries[one]))
+
+    def declaring(self, name: str) -> Sequence[EngineRecord]:
+        """The engines whose file declares a function of this name, whether it can be called or not."""
+        return self._declaring.get(name, ())
 
     @property
     def records(self) -> Mapping[str, EngineRecord]:
         """The engines by id, those that failed too."""
         return self._records
+
+    def diagnostics(self) -> list[Diagnostic]:
+        """What was found in the files of all engines, and the conflicts between them."""
+        told = [record for record in self._records.values() if record.diagnostics]
+        found = [
+            one for record in sorted(told, key=lambda record: record.source) for one in record.diagnostics
+        ]
+        return found + [conflict.diagnostic() for conflict in self.conflicts()]
 
     def entries_of(self, engine_id: str) -> Sequence[Entry]:
         """The functions that the engine declares, refused ones included."""
@@ -190,9 +205,9 @@ class Catalog:
     def conflicts(self) -> list[Conflict]:
         """Functions that are not served because another engine has their name."""
         return [
-            Conflict(name, claims[0].record, loser.record)
-            for name, claims in sorted(self._claims.items())
-            for loser in claims[1:]
+            Conflict(name, self._claims[name][0].record, loser.record)
+            for name in sorted(self._contested)
+            for loser in self._claims[name][1:]
         ]
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -207,7 +222,7 @@ class Catalog:
 
     def put_record(self, record: EngineRecord) -> None:
         """Show an engine (also one that cannot serve) without touching functions."""
-        self._records[record.engine_id] = record
+        self._show(record)
         self.version += 1
 
     def put(self, record: EngineRecord, functions: Iterable[Function]) -> None:
@@ -217,8 +232,8 @@ class Catalog:
     def rename(self, record: EngineRecord, engine_id: str) -> None:
         """Show ``record`` under another id that is free; its functions stay as they are."""
         if self._records.get(record.engine_id) is record:
-            del self._records[record.engine_id]
-            self._records[engine_id] = record
+            self._hide(record.engine_id)
+            self._show(record, engine_id)
             if entries := self._by_engine.pop(record.engine_id, None):
                 self._by_engine[engine_id] = entries
             self.version += 1
@@ -228,7 +243,7 @@ class Catalog:
         """:meth:`put` for many engines with one event. All or nothing, where functions cannot be told."""
         touched: dict[str, Entry | None] = {}
         for record, entries in [(record, self._entries_for(record, told)) for record, told in batch]:
-            self._records[record.engine_id] = record
+            self._show(record)
             self._withdraw(record.engine_id, touched)
             if entries:
                 self._by_engine[record.engine_id] = entries
@@ -242,10 +257,27 @@ class Catalog:
 
     def remove(self, engine_id: str) -> EngineRecord | None:
         """Take an engine and its functions out; the record, if there was one."""
-        record = self._records.pop(engine_id, None)
+        record = self._hide(engine_id)
         touched: dict[str, Entry | None] = {}
         self._withdraw(engine_id, touched)
         self._settle(touched)
+        return record
+
+    def _show(self, record: EngineRecord, engine_id: str | None = None) -> None:
+        engine_id = engine_id or record.engine_id
+        self._hide(engine_id)
+        self._records[engine_id] = record
+        if record.declared is not None:
+            self._declared[engine_id] = record.declared.name
+            self._declaring.setdefault(record.declared.name, []).append(record)
+
+    def _hide(self, engine_id: str) -> EngineRecord | None:
+        record = self._records.pop(engine_id, None)
+        name = self._declared.pop(engine_id, None)
+        if record is not None and name is not None:
+            self._declaring[name].remove(record)
+            if not self._declaring[name]:
+                del self._declaring[name]
         return record
 
     def _entries_for(self, record: EngineRecord, functions: Iterable[Function]) -> list[Entry]:
@@ -273,6 +305,7 @@ class Catalog:
         for name, before in touched.items():
             claims = self._claims.get(name)
             after = claims[0] if claims else None
+            (self._contested.add if claims and len(claims) > 1 else self._contested.discard)(name)
             if after is before:
                 continue
             if before is not None and after is None:
@@ -281,9 +314,28 @@ class Catalog:
             elif after is not None:
                 self._entries[name] = after
                 changes.append(Change(ChangeKind.REPLACED if before else ChangeKind.ADDED, after))
+        for name in touched:
+            for claim in self._claims.get(name, ()):
+                self._mark(claim.record)
+        if any(change.kind is not ChangeKind.REPLACED for change in changes):
+            self._near = None
         if changes:
             for listener in tuple(self._listeners):
                 try:
                     listener(changes)
                 except Exception:  # noqa: BLE001 - one face that fails must not take the others the news
                     _log.exception("a listener of the catalog failed")
+
+    def _mark(self, record: EngineRecord) -> None:
+        """Whether an engine that could serve has lost all its names, or has one of them again."""
+        if record.state not in (EngineState.READY, EngineState.CONFLICT):
+            return
+        mine = self._by_engine.get(record.engine_id, ())
+        if any(self._entries.get(entry.name) is entry for entry in mine):
+            if record.state is EngineState.CONFLICT:
+                record.move(EngineState.READY)
+        elif mine:
+            keeper = self._claims[mine[0].name][0].record
+            reason = f"the name {mine[0].name!r} is taken: {keeper.title} declares it too, and keeps it"
+            if (record.state, record.reason) != (EngineState.CONFLICT, reason):
+                record.move(EngineState.CONFLICT, reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -59,17 +59,21 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def checked(model: type[Model], value: Any, locate: Callable[[Loc], Place]) -> Model:
-    """``value`` as a ``model``. Raises :class:`ConfigError` at the place of the first mistake."""
+    """``value`` as a ``model``. Raises :class:`ConfigError` with all mistakes, each at its place."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         raise config_error(model, error, locate) from None
 
 
-def nearest_hint(name: str, names: Any) -> str:
+def nearest_hint(name: str, names: Collection[str]) -> str:
     """``did you mean …?`` with the name that looks like ``name``, or the names there are."""
-    close = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    close = _nearest(name, names)
+    return f"did you mean {close}?" if close else f"there are {', '.join(names)}"
+
+
+def _nearest(name: str, names: Collection[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)), None)
 
 
 def submodel(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
@@ -98,16 +102,40 @@ def _is_model(candidate: Any) -> bool:
 def config_error(
     model: type[BaseModel], error: ValidationError, locate: Callable[[Loc], Place]
 ) -> ConfigError:
-    """The first mistake that pydantic found, and how many others there are."""
+    """All mistakes that pydantic found, as the first one with the others."""
     faults: dict[Loc, list[Any]] = {}
     for fault in error.errors(include_url=False, include_input=False):
         if fault["type"] != "default_factory_not_called":  # nobody gave that, so nobody can mend it
             faults.setdefault(_written(model, fault), []).append(fault)
-    # a misspelt key often makes another one missing: the misspelling is the cause
-    loc = min(faults, key=lambda one: faults[one][0]["type"] != "extra_forbidden")
-    message, hint = _explain(model, loc, faults[loc])
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return locate(loc).error(message + more, hint)
+    found = [locate(loc).error(*_explain(model, loc, faults[loc])) for loc in _causes(model, faults)]
+    return joined(sorted(found, key=lambda one: (one.path, one.line, one.column)))
+
+
+def joined(errors: Sequence[ConfigError]) -> ConfigError:
+    """Several mistakes as one error: the first, with the others."""
+    first, *others = (one for error in errors for one in (error, *error.others))
+    first.others = tuple(others)
+    for other in others:
+        other.others = ()
+    return first
+
+
+def _causes(model: type[BaseModel], faults: Mapping[Loc, list[Any]]) -> list[Loc]:
+    """The places of the mistakes: misspelt keys first, and without the missing ones that they account for."""
+    misspelt = [loc for loc, found in faults.items() if found[0]["type"] == "extra_forbidden"]
+    meant = {(*loc[:-1], name) for loc in misspelt if (name := _nearest(str(loc[-1]), _keys(model, loc)))}
+    others = [
+        loc
+        for loc, found in faults.items()
+        if loc not in misspelt and not (found[0]["type"] == "missing" and loc in meant)
+    ]
+    return [*misspelt, *others]
+
+
+def _keys(model: type[BaseModel], loc: Loc) -> Collection[str]:
+    """The keys of the section in which ``loc`` stands."""
+    owner = submodel(model, loc[:-1])
+    return owner.model_fields if owner else ()
 
 
 def _written(model: type[BaseModel], fault: Any) -> Loc:
@@ -125,8 +153,7 @@ def _written(model: type[BaseModel], fault: Any) -> Loc:
 def _explain(model: type[BaseModel], loc: Loc, faults: list[Any]) -> tuple[str, str]:
     where, kind = ".".join(str(part) for part in loc), faults[0]["type"]
     if kind == "extra_forbidden":
-        owner = submodel(model, loc[:-1])
-        return f"unknown key {where!r}", nearest_hint(str(loc[-1]), owner.model_fields if owner else ())
+        return f"unknown key {where!r}", nearest_hint(str(loc[-1]), _keys(model, loc))
     first, *others = dict.fromkeys(fault_text(fault) for fault in faults)
     text = ", or ".join([first, *(other.removeprefix("has to be ") for other in others)])
     hint = "put it in quotes" if kind == "string_type" and not others else ""

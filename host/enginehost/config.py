@@ -9,26 +9,26 @@ blank value counts as absent, unless the field says ``json_schema_extra={"blank"
 from __future__ import annotations
 
 import difflib
-import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, is_typeddict
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from enginehost.interpret import Declaration
+from enginehost.config_faults import BadValue as BadValue  # noqa: PLC0414 - engines take it from here
+from enginehost.config_faults import report
+from enginehost.config_keys import ConfigKey as ConfigKey  # noqa: PLC0414 - as above
+from enginehost.config_keys import config_keys as config_keys  # noqa: PLC0414 - as above
+from enginehost.config_keys import spellings
+from enginehost.diagnostics import Severity
+from enginehost.errors import ConfigError
+from enginehost.interpret import Declaration, declare
 from enginehost.keys import COMMON_KEYS, NO_EFFECT, NO_EFFECT_PREFIXES, SEMOSS_KEYS, SEMOSS_PREFIXES
-from enginehost.substitute import Code as Code  # noqa: PLC0414 - engines take it from here
-from enginehost.value_faults import fault_text
-
-Form = Literal["text", "json", "either", "code"]
-"""How a key's value is read; ``either``: as JSON where it begins like a list or an object."""
+from enginehost.substitute import Code as Code  # noqa: PLC0414 - as above
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_MASK = "***"
-_SHORTEST_MASKED = 4
 _LONGEST_COMPARED = 100
 
 
@@ -39,98 +39,15 @@ class EngineConfig(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key of an engine. ``accepted`` holds all its spellings, ``name`` is the first."""
+class Reading(Generic[_Model]):
+    """What could be read of an engine's keys.
 
-    name: str
-    accepted: tuple[str, ...]
-    field: str
-    form: Form
-    required: bool
-    secret: bool
-    keeps_blank: bool
-    description: str
-    input_name: str
-    info: FieldInfo
+    ``unread``: the keys that could not, as the file spells them. Then ``config`` is what it would be
+    without them; ``None`` where there is none.
+    """
 
-    @property
-    def default(self) -> Any:
-        """What people are shown as the default; ``None`` where there is none, or it is secret.
-
-        Made anew where the field has a factory; one that needs the other fields gives ``None``.
-        """
-        if self.required or self.secret or self.info.default_factory_takes_validated_data:
-            return None
-        return self.info.get_default(call_default_factory=True)
-
-
-@lru_cache(maxsize=256)
-def config_keys(model: type[BaseModel]) -> tuple[ConfigKey, ...]:
-    """The keys that ``model`` reads, in the order of its fields."""
-    return tuple(_config_key(name, info) for name, info in model.model_fields.items())
-
-
-@lru_cache(maxsize=256)
-def _spellings(model: type[BaseModel]) -> dict[str, ConfigKey]:
-    """The model's keys by every name that a file may use."""
-    return {name: key for key in config_keys(model) for name in key.accepted}
-
-
-def _config_key(name: str, info: FieldInfo) -> ConfigKey:
-    alias = info.validation_alias
-    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
-    spelled = [choice for choice in choices if isinstance(choice, str)]
-    accepted = tuple(dict.fromkeys(choice.upper() for choice in spelled or [name]))
-    forms = set(_forms(info.annotation))
-    secret = _is_secret(info.annotation)
-    extra = info.json_schema_extra
-    return ConfigKey(
-        name=accepted[0],
-        accepted=accepted,
-        field=name,
-        form="either" if len(forms) > 1 else forms.pop(),
-        required=info.is_required(),
-        secret=secret,
-        keeps_blank=isinstance(extra, dict) and extra.get("blank") == "keep",
-        description=info.description or "",
-        input_name=spelled[0] if spelled else name,
-        info=info,
-    )
-
-
-def _forms(annotation: Any) -> Iterable[Form]:
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        yield from _forms(get_args(annotation)[0])
-    elif origin in (Union, types.UnionType):
-        for option in get_args(annotation):
-            if option is not types.NoneType:
-                yield from _forms(option)
-    elif hasattr(annotation, "__value__"):  # a type alias of Python 3.12
-        yield from _forms(annotation.__value__)
-    else:
-        yield "code" if annotation is Code else "json" if _is_json(origin or annotation) else "text"
-
-
-def _is_json(kind: Any) -> bool:
-    if not isinstance(kind, type):
-        return is_typeddict(kind)
-    containers = (dict, list, tuple, set, frozenset, BaseModel)
-    return (
-        issubclass(kind, containers)
-        or is_typeddict(kind)
-        or hasattr(kind, "__dataclass_fields__")
-        or kind.__module__ == "collections.abc"
-    )
-
-
-def _is_secret(annotation: Any) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, (SecretStr, SecretBytes, Secret)):
-        return True
-    origin = get_origin(annotation)
-    if isinstance(origin, type) and issubclass(origin, Secret):
-        return True
-    return any(_is_secret(argument) for argument in get_args(annotation))
+    config: _Model | None
+    unread: frozenset[str] = frozenset()
 
 
 def read_config(declaration: Declaration, model: type[_Model]) -> _Model | None:
@@ -138,11 +55,17 @@ def read_config(declaration: Declaration, model: type[_Model]) -> _Model | None:
 
     No message holds the value of a secret field, or of a key that takes its text from outside the file.
     """
+    reading = read_keys(declaration, model)
+    return None if reading.unread else reading.config
+
+
+def read_keys(declaration: Declaration, model: type[_Model]) -> Reading[_Model]:
+    """As much as can be read of what :func:`read_config` gives: errors in one key hide none in another."""
     values: dict[str, Any] = {}
     used: dict[str, str] = {}
-    unreadable = False
-    spellings = _spellings(model)
-    found = [spellings[name] for name in spellings.keys() & declaration.keys()]
+    unread: set[str] = set()
+    known = spellings(model)
+    found = [known[name] for name in known.keys() & declaration.keys()]
     for key in {key.field: key for key in found}.values():
         name = _present(declaration, key)
         if name is None:
@@ -152,15 +75,41 @@ def read_config(declaration: Declaration, model: type[_Model]) -> _Model | None:
         if not text.strip() and not key.keeps_blank:
             continue
         value = _read_value(declaration, key, name, text)
-        unreadable |= value is None
-        values[key.input_name] = value
-    if unreadable and declaration.has_errors:
-        return None
+        if declaration.is_unresolved(name) or (value is None and declaration.has_errors):
+            unread.add(key.field)
+        else:
+            values[key.input_name] = value
     try:
-        return model.model_validate(values)
+        config = model.model_validate(values)
+        if not unread:
+            return Reading(config)
     except ValidationError as error:
-        _report(declaration, model, error, used)
+        unread |= report(declaration, model, error, used, unread)
+        config = _without(model, values, unread)
+    return Reading(config, frozenset(used.get(field, field.upper()) for field in unread))
+
+
+def _without(model: type[_Model], values: Mapping[str, Any], unread: set[str]) -> _Model | None:
+    """The config of a file that has none of the keys of the fields ``unread``."""
+    names = {key.input_name for key in config_keys(model) if key.field in unread}
+    try:
+        return model.model_validate({name: value for name, value in values.items() if name not in names})
+    except ValidationError:
         return None
+
+
+def config_of(properties: Mapping[str, str], model: type[_Model], path: Path | None = None) -> _Model:
+    """The config that the host would make of a file with these keys: for engines that are made elsewhere.
+
+    ``properties`` are those of an :class:`~enginehost.engine.EngineContext`. Raises :class:`ConfigError`
+    with the first error.
+    """
+    declaration = declare(properties, path or Path("engine.smss"))
+    config = read_config(declaration, model)
+    if config is None:
+        found = next(found for found in declaration.diagnostics if found.severity is Severity.ERROR)
+        raise ConfigError(found.message, hint=found.hint, reason=found.code)
+    return config
 
 
 def _present(declaration: Declaration, key: ConfigKey) -> str | None:
@@ -181,55 +130,6 @@ def _read_value(declaration: Declaration, key: ConfigKey, name: str, text: str) 
     if key.form == "code":
         return declaration.code(name)
     return text if key.secret else text.strip()
-
-
-def _report(
-    declaration: Declaration, model: type[BaseModel], error: ValidationError, used: Mapping[str, str]
-) -> None:
-    keys = {spelling: key for key in config_keys(model) for spelling in (key.field, key.input_name)}
-    confidential = _confidential_texts(declaration, model, used)
-    for fault in error.errors(include_url=False, include_input=False):
-        if fault["type"] == "default_factory_not_called":
-            continue
-        where = fault["loc"]
-        key = keys.get(str(where[0])) if where else None
-        if key is None:
-            message = _masked(fault_text(fault), confidential)
-            declaration.error("", "bad-config", message)
-        elif fault["type"] == "missing" and len(where) == 1:
-            _report_missing(declaration, key, used.get(key.field))
-        else:
-            name = used.get(key.field, key.name)
-            inner = "".join(f"/{part}" for part in where[1:])
-            at = f" at {inner}" if inner and key.form != "text" and not key.secret else ""
-            reason = "not a value that it may have" if key.secret else fault_text(fault)
-            colon = ":" if key.secret or fault["type"] == "value_error" else ""
-            message = _masked(f"{name}{at}{colon} {reason}", confidential)
-            declaration.error(name, "bad-value", message, key.description)
-
-
-def _report_missing(declaration: Declaration, key: ConfigKey, present: str | None) -> None:
-    others = f" (or {', '.join(key.accepted[1:])})" if len(key.accepted) > 1 else ""
-    hint = f"add {key.name}: {key.description}" if key.description else f"add {key.name}"
-    if present is None:
-        declaration.error(key.name, "missing-key", f"the key {key.name}{others} is missing", hint)
-    else:
-        declaration.error(present, "blank-key", f"the key {present} is blank", key.description)
-
-
-def _confidential_texts(
-    declaration: Declaration, model: type[BaseModel], used: Mapping[str, str]
-) -> list[str]:
-    secret = {key.field for key in config_keys(model) if key.secret}
-    names = [name for field, name in used.items() if field in secret or declaration.is_confidential(name)]
-    texts = {(declaration.text(name) or "").strip() for name in names}
-    return sorted((text for text in texts if len(text) >= _SHORTEST_MASKED), key=len, reverse=True)
-
-
-def _masked(message: str, confidential: list[str]) -> str:
-    for text in confidential:
-        message = message.replace(text, _MASK)
-    return message
 
 
 def check_keys(declaration: Declaration, model: type[BaseModel] | None = None) -> None:

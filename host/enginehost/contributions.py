@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,14 @@ from enginehost import hooks
 from enginehost.entrypoints import ENGINES, HOOKS, Alias, PluginProblem, describe
 from enginehost.errors import ConfigError
 from enginehost.plugins import PluginRegistry
+from enginehost.safe_text import safe_text
 from enginehost.specs import SPEC_KINDS
 
 if TYPE_CHECKING:
     import pluggy
 
     from enginehost.record import CallRecord
+    from enginehost.signature import FunctionSignature
 
 OWN_TRANSPORT = "cyclone"
 """The databus transport that the host brings; no plugin takes its name."""
@@ -71,7 +74,9 @@ def collect(registry: PluginRegistry) -> Contributions:
     """Load the plugins and let each register what it has. Registered engine classes go into ``registry``."""
     manager = load_pluggy(registry)
 
-    kinds = _gather(manager, "register_signature_mappers", registry, taken=SPEC_KINDS)
+    kinds = _gather(
+        manager, "register_signature_mappers", registry, taken=SPEC_KINDS, takes=("signature", "name")
+    )
     for name, made in _gather(manager, "register_function_types", registry).items():
         value = f"{made.call.__module__}:{made.call.__qualname__}"
         registry.add_engine_class(Alias(name, value, ENGINES, made.plugin, ""), made.call)
@@ -79,9 +84,11 @@ def collect(registry: PluginRegistry) -> Contributions:
         engine_secrets=implementations(manager, "engine_secrets"),
         secrets=implementations(manager, "secret"),
         observers=tuple(map(_observer, implementations(manager, "observe_call"))),
-        signature_mappers={kind: made.call for kind, made in kinds.items()},
-        transports=_gather(manager, "register_transports", registry, taken=(OWN_TRANSPORT,)),
-        faces=_gather(manager, "register_faces", registry),
+        signature_mappers={kind: _mapper(kind, made) for kind, made in kinds.items()},
+        transports=_gather(
+            manager, "register_transports", registry, taken=(OWN_TRANSPORT,), takes=("config",)
+        ),
+        faces=_gather(manager, "register_faces", registry, takes=("host",)),
     )
 
 
@@ -99,6 +106,25 @@ def _observer(implementation: Implementation) -> Callable[[CallRecord], None]:
             _log.exception("plugin %s failed to observe a call", implementation.plugin)
 
     return observe
+
+
+def _mapper(kind: str, made: Implementation) -> hooks.SignatureMapper:
+    """The plugin's mapper, whose failures name the plugin."""
+
+    def failed(signature: FunctionSignature, how: str) -> ConfigError:
+        message = f"the plugin {made.plugin} cannot show {signature.name} as {kind}: {how}"
+        return ConfigError(message, hint=f"mend or uninstall {made.plugin}", reason="plugin-broken")
+
+    def show(signature: FunctionSignature, name: str) -> dict[str, Any]:
+        try:
+            spec = made.call(signature, name)
+        except (Exception, SystemExit) as error:
+            raise failed(signature, safe_text(describe(error), str)) from error
+        if not isinstance(spec, dict):
+            raise failed(signature, f"its mapper answers with {type(spec).__name__}, not dict")
+        return spec
+
+    return show
 
 
 def _by_name(impl: pluggy.HookImpl) -> Callable[..., Any]:
@@ -137,9 +163,16 @@ def _register(manager: pluggy.PluginManager, alias: Alias, registry: PluginRegis
 
 
 def _gather(
-    manager: pluggy.PluginManager, hook: str, registry: PluginRegistry, taken: Sequence[str] = ()
+    manager: pluggy.PluginManager,
+    hook: str,
+    registry: PluginRegistry,
+    taken: Sequence[str] = (),
+    takes: Sequence[str] | None = None,
 ) -> dict[str, Implementation]:
-    """What the plugins register through ``hook``, by name. The first has a name; the host has ``taken``."""
+    """What the plugins register through ``hook``, by name. The first has a name; the host has ``taken``.
+
+    ``takes`` is what a thing is called with, by position.
+    """
     gathered: dict[str, Implementation] = {}
 
     def register(plugin: str, name: str, thing: Any) -> None:
@@ -148,6 +181,9 @@ def _gather(
             registry.report(PluginProblem(plugin, hook, f"{name} already comes from {owner}"))
         elif not callable(thing):
             registry.report(PluginProblem(plugin, hook, f"{name} is a {type(thing).__name__}, not callable"))
+        elif takes is not None and not _can_be_called(thing, takes):
+            what = f"{name} cannot be called with ({', '.join(takes)})"
+            registry.report(PluginProblem(plugin, hook, what, f"mend its parameters, or uninstall {plugin}"))
         else:
             gathered[name] = Implementation(plugin, hook, thing)
 
@@ -158,3 +194,14 @@ def _gather(
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary
             registry.report(PluginProblem(plugin, hook, describe(error), f"mend or uninstall {plugin}"))
     return gathered
+
+
+def _can_be_called(thing: Callable[..., Any], takes: Sequence[str]) -> bool:
+    """Whether ``thing`` takes so many arguments by position, as far as one can tell."""
+    try:
+        inspect.signature(thing).bind(*takes)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        return True
+    return True

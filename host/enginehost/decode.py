@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from enginehost.diagnostics import Diagnostic, Severity
 
 _UTF8_BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_WIDE_BOMS = {  # the longer ones first: one begins as another
+    b"\xff\xfe\0\0": "utf-32-le",
+    b"\0\0\xfe\xff": "utf-32-be",
+    b"\xff\xfe": "utf-16-le",
+    b"\xfe\xff": "utf-16-be",
+}
+_WIDE_STARTS = {  # two ASCII characters
+    re.compile(rb"[^\0]\0\0\0[^\0]\0\0\0"): "utf-32-le",
+    re.compile(rb"\0\0\0[^\0]\0\0\0[^\0]"): "utf-32-be",
+    re.compile(rb"[^\0]\0[^\0]\0"): "utf-16-le",
+    re.compile(rb"\0[^\0]\0[^\0]"): "utf-16-be",
+}
 
 
 def decode(data: bytes, path: str) -> tuple[str, list[Diagnostic]]:
@@ -14,10 +27,11 @@ def decode(data: bytes, path: str) -> tuple[str, list[Diagnostic]]:
     A byte-order mark is dropped with a warning: Java would make it part of the first key.
     """
     found: list[Diagnostic] = []
-    if data.startswith(_UTF16_BOMS):
-        hint = "save it as UTF-8"
-        found.append(Diagnostic(path, 1, 1, Severity.ERROR, "utf-16", "the file is UTF-16", hint))
-        return data.decode("utf-16", "replace"), found
+    if encoding := _wide(data):
+        code = encoding[: len("utf-16")]
+        message, hint = f"the file is {code.upper()}", "save it as UTF-8"
+        found.append(Diagnostic(path, 1, 1, Severity.ERROR, code, message, hint))
+        return data.decode(encoding, "replace").removeprefix("\ufeff"), found
     if data.startswith(_UTF8_BOM):
         data = data[len(_UTF8_BOM) :]
         message, hint = "byte-order mark dropped", "save the file as UTF-8 without a byte-order mark"
@@ -31,6 +45,15 @@ def decode(data: bytes, path: str) -> tuple[str, list[Diagnostic]]:
         hint = r"save it as UTF-8; where SEMOSS reads it too, write \uXXXX for such characters"
         found.append(Diagnostic(path, line, column, Severity.WARNING, "not-utf-8", message, hint))
         return data.decode("latin-1"), found
+
+
+def _wide(data: bytes) -> str:
+    """The encoding of more than one byte for each character that ``data`` is in, if it is in one."""
+    if data.startswith(tuple(_WIDE_BOMS)):
+        return next(encoding for mark, encoding in _WIDE_BOMS.items() if data.startswith(mark))
+    if b"\0" not in data[:4]:
+        return ""
+    return next((encoding for start, encoding in _WIDE_STARTS.items() if start.match(data)), "")
 
 
 def _place(data: bytes, start: int) -> tuple[int, int]:

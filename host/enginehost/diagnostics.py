@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from enginehost.errors import ConfigError
 
 IN_PROBLEMS: Mapping[str, object] = {"in_problems": True}
 """``extra`` of a log line that says what ``Host.problems()`` says: who shows those can leave it out."""
@@ -45,13 +48,31 @@ class Diagnostic:
     def to_github(self) -> str:
         """The finding as a GitHub Actions workflow command (``::error file=…``)."""
         text = f"{self.message} ({self.hint})" if self.hint else self.message
-        data = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        data = _escaped(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
         file = _property(self.path)
         place = f"file={file},line={self.line or 1},col={self.column or 1},title={_property(self.code)}"
         return f"::{self.severity} {place}::{data}"
 
 
+def error_diagnostics(error: ConfigError, code: str) -> list[Diagnostic]:
+    """Wrong settings as findings, one for each mistake."""
+    return [
+        Diagnostic(one.path, one.line, one.column, Severity.ERROR, code, one.message, one.hint)
+        for one in (error, *error.others)
+    ]
+
+
+def without(code: str, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The findings of other codes."""
+    return tuple(found for found in diagnostics if found.code != code)
+
+
 def _property(text: str) -> str:
     for raw, escaped in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), (":", "%3A"), (",", "%2C")):
         text = text.replace(raw, escaped)
-    return text
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """``text`` without what would steer a terminal: a log is read there too."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

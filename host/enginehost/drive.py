@@ -11,18 +11,22 @@ import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
-from enginehost.errors import CallCancelled, CallTimeout, EngineHostError, EngineUnavailable
+from enginehost.engine import CURRENT
+from enginehost.errors import CallCancelled, CallTimeout, EngineHostError, EngineUnavailable, OutcomeUnknown
 
 
 class Wait:
     """One suspended call: what its timer, or the host's end, cancels.
 
-    ``reason`` is set by whoever cancels first; it decides what the caller reads.
+    ``reason`` is set by whoever cancels first; it decides what the caller reads. ``call`` is the call, and
+    ``started`` when it did.
     """
 
-    __slots__ = ("_cancelling", "_made", "_task", "reason")
+    __slots__ = ("_cancelling", "_made", "_task", "call", "reason", "started")
 
-    def __init__(self) -> None:
+    def __init__(self, started: float) -> None:
+        self.started = started
+        self.call = CURRENT.get()
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call that waits needs a running asyncio task")
@@ -36,13 +40,20 @@ class Wait:
         self._interrupt(CallTimeout(name, timeout))
 
     def explain(self, name: str, timeout: float, cancelled: asyncio.CancelledError) -> None:
-        """Take over what the call says that it waited for: the text of its ``CancelledError``."""
-        if cancelled.args and isinstance(self.reason, CallTimeout):
-            self.reason = CallTimeout(name, timeout, str(cancelled.args[0]))
+        """Take over what the call says that it waited for, before it began: the text of ``cancelled``."""
+        if not cancelled.args:
+            return
+        waited = str(cancelled.args[0])
+        if isinstance(self.reason, CallTimeout):
+            self.reason = CallTimeout(name, timeout, waited)
+        elif isinstance(self.reason, OutcomeUnknown):
+            self.reason = EngineUnavailable(
+                f"the host stopped before the call began: {waited}", state="closing"
+            )
 
     def stop(self) -> None:
         """The host stops and cannot wait any longer (again, for a function that outlived its deadline)."""
-        self._interrupt(EngineUnavailable("the host stopped before the call ended", state="closing"))
+        self._interrupt(OutcomeUnknown("the host stopped before the call ended"))
 
     def _interrupt(self, reason: EngineHostError) -> None:
         self.reason = self.reason or reason
@@ -86,7 +97,7 @@ async def drive(
 
     ``pending`` is what its first step yielded. ``waits`` is where the host finds calls to stop.
     """
-    wait = Wait()
+    wait = Wait(deadline - timeout)
     waits.add(wait)
     timer = asyncio.get_running_loop().call_at(deadline, wait.expire, name, timeout)
     try:

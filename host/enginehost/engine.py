@@ -2,22 +2,22 @@
 
 An author of a one-function engine subclasses :class:`AbstractFunctionEngine` and writes
 ``execute``. An engine with several functions overrides :meth:`AbstractFunctionEngine.functions`.
-This module needs nothing outside the standard library, so that it also loads in worker processes.
+This module needs nothing outside the standard library, so that it also loads in worker processes. What
+an engine is made of (calls, functions) has modules of its own; engines take all of it from here.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from enginehost.caller import LOCAL, Caller
+from enginehost.call import CURRENT, Call, current_call
+from enginehost.function import Approval, Function, Limits, Run, RunMode, run_mode
 from enginehost.signature import Annotations, FunctionSignature
 
 if TYPE_CHECKING:
@@ -32,136 +32,27 @@ class EngineState(StrEnum):
     STALE = "stale"
     """A newer version of the file failed; the last good one serves."""
     FAILED = "failed"
+    UNSUPPORTED = "unsupported"
+    """Nobody here provides the class that the file names."""
+    CONFLICT = "conflict"
+    """It could serve, but other engines have every name that it declares."""
     CLOSING = "closing"
 
 
 TRANSITIONS: Mapping[EngineState, frozenset[EngineState]] = {
     EngineState.LOADING: frozenset({EngineState.READY, EngineState.FAILED, EngineState.CLOSING}),
-    EngineState.READY: frozenset({EngineState.STALE, EngineState.FAILED, EngineState.CLOSING}),
+    EngineState.READY: frozenset(
+        {EngineState.STALE, EngineState.FAILED, EngineState.CONFLICT, EngineState.CLOSING}
+    ),
     EngineState.STALE: frozenset({EngineState.READY, EngineState.FAILED, EngineState.CLOSING}),
     EngineState.FAILED: frozenset({EngineState.LOADING, EngineState.READY, EngineState.CLOSING}),
+    EngineState.UNSUPPORTED: frozenset({EngineState.CLOSING}),
+    EngineState.CONFLICT: frozenset(
+        {EngineState.READY, EngineState.STALE, EngineState.FAILED, EngineState.CLOSING}
+    ),
     EngineState.CLOSING: frozenset(),
 }
 """Which state may follow which."""
-
-
-class RunMode(StrEnum):
-    """How the host runs a function's ``run``."""
-
-    ASYNC = "async"
-    """``async def``: on the event loop."""
-    SYNC = "sync"
-    """``def``: on a thread."""
-    ASYNC_STREAM = "async_stream"
-    """An async generator function: on the event loop, item by item."""
-    SYNC_STREAM = "sync_stream"
-    """A generator function: on a thread, item by item."""
-
-    @property
-    def streams(self) -> bool:
-        """Whether the function answers with several items."""
-        return self in (RunMode.ASYNC_STREAM, RunMode.SYNC_STREAM)
-
-
-class Approval(StrEnum):
-    """When a person should say yes before an agent's call runs (``APPROVAL``): a statement for clients.
-
-    The host shows it and asks nobody.
-    """
-
-    NEVER = "never"
-    ALWAYS = "always"
-    DESTRUCTIVE = "destructive"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one function may use. ``None`` is *no limit of its own*.
-
-    ``timeout`` seconds from arrival to answer; ``max_concurrency`` calls at once; ``queue_limit``
-    calls that may wait for one of them; ``rate`` calls per second on average with bursts of
-    ``burst``; ``max_result_bytes`` of the result as JSON.
-    """
-
-    timeout: float | None = None
-    max_concurrency: int | None = None
-    queue_limit: int | None = None
-    rate: float | None = None
-    burst: int = 1
-    max_result_bytes: int | None = None
-
-
-@dataclass(slots=True)
-class Call:
-    """One execution, as the function sees it.
-
-    ``call_id`` is a W3C span id (16 hex digits), ``chain_id`` a W3C trace id (32 hex digits) that
-    all calls of one chain share; ``deadline`` is :func:`time.monotonic` seconds.
-    """
-
-    function: str
-    caller: Caller = LOCAL
-    deadline: float | None = None
-    span: int = 0
-    trace: int = 0
-    parent: int = 0
-
-    @property
-    def call_id(self) -> str:
-        """The W3C span id of this call."""
-        return f"{self.span:016x}"
-
-    @property
-    def chain_id(self) -> str:
-        """The W3C trace id of the chain this call belongs to."""
-        return f"{self.trace:032x}"
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds until the deadline (never below 0); ``None`` without one."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-
-
-CURRENT: ContextVar[Call | None] = ContextVar("enginehost_call", default=None)
-"""The call that runs here now; set by the host around every function."""
-
-
-def current_call() -> Call | None:
-    """The call that this code serves, ``None`` outside one."""
-    return CURRENT.get()
-
-
-Run = Callable[[dict[str, Any], Call], Any]
-"""Runs a function on validated arguments; gives the result, an awaitable or a (async) generator."""
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """Something callable: a signature, limits, and a way to run it.
-
-    ``bind`` are arguments the host fills in (``FUNCTION_BIND``): constants, or ``$caller.subject``
-    and its like; they stand in no spec. ``coerce_text`` lets every face send ``"7"`` where a number is
-    asked (SEMOSS-typed files, whose callers send text).
-    """
-
-    signature: FunctionSignature
-    run: Run
-    mode: RunMode = RunMode.ASYNC
-    limits: Limits = field(default_factory=Limits)
-    bind: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    approval: Approval = Approval.NEVER
-    coerce_text: bool = False
-
-
-def run_mode(run: Callable[..., Any]) -> RunMode:
-    """The mode that fits how ``run`` was defined."""
-    if inspect.isasyncgenfunction(run):
-        return RunMode.ASYNC_STREAM
-    if inspect.isgeneratorfunction(run):
-        return RunMode.SYNC_STREAM
-    if inspect.iscoroutinefunction(run):
-        return RunMode.ASYNC
-    return RunMode.SYNC
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +79,7 @@ def _nothing_changed() -> None:
     """The default of :attr:`EngineContext.changed`."""
 
 
-def _nothing_failed(reason: str) -> None:
+def _nothing_failed(reason: str, cause: BaseException | None = None) -> None:
     """The default of :attr:`EngineContext.failed`."""
 
 
@@ -210,6 +101,7 @@ class EngineContext:
     ``changed``, on any thread: the engine's functions or watched files are not as they were. ``failed``,
     on any thread, with the reason: the engine cannot serve any more. Its functions are withdrawn and its
     state is *failed* until it calls ``changed``, or a file that it watches changes and it is made anew.
+    ``failed(reason, cause)`` has the traceback of the exception ``cause`` in the log too.
 
     ``warn(key, code, message, hint)`` adds a warning to the file's findings; only while the engine is made.
     ``reloading``: the engine is to replace one that was there before. What it raises in ``open`` then costs
@@ -232,7 +124,7 @@ class EngineContext:
     coerce_text: bool = False
     access: HostAccess = field(default_factory=HostAccess)
     changed: Callable[[], None] = _nothing_changed
-    failed: Callable[[str], None] = _nothing_failed
+    failed: Callable[..., None] = _nothing_failed
     warn: Callable[..., None] = _no_warning
     reloading: bool = False
     conceal: Callable[[str], None] = _nothing_concealed

@@ -98,10 +98,12 @@ class ConfigError(EngineHostError):
     """A file or a setting is wrong. ``line`` and ``column`` count from 1; 0 means the whole file.
 
     An engine that knows only the smss key at fault gives ``key``; the loader finds the place.
-    ``detail`` leaves the path out (callers may see it); operators read ``path``.
+    ``detail`` leaves the path out (callers may see it); operators read ``path``. ``others`` are what else
+    is wrong, where more was looked at than the first mistake.
     """
 
     code = "config"
+    others: tuple[ConfigError, ...] = ()
 
     def __init__(
         self,
@@ -122,21 +124,30 @@ class ConfigError(EngineHostError):
         self.reason = reason
         self.key = key
 
+    @property
+    def where(self) -> str:
+        """``path:line:column``, as far as they are known."""
+        return ":".join(str(part) for part in (self.path, self.line, self.column) if part)
+
     def __str__(self) -> str:
-        where = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        text = f"{where}: {self.message}" if where else self.message
-        return f"{text} ({self.hint})" if self.hint else text
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        text = f"{text} ({self.hint})" if self.hint else text
+        return "; ".join([text, *map(str, self.others)])
 
 
 class UnknownFunction(EngineHostError):
-    """No function of this name exists for this caller."""
+    """No function of this name exists for this caller.
+
+    ``engine``: the name is the id of an engine, as SEMOSS's paths have it.
+    """
 
     code = "unknown_function"
 
-    def __init__(self, name: str, *, nearest: list[str] | None = None) -> None:
+    def __init__(self, name: str, *, nearest: list[str] | None = None, engine: bool = False) -> None:
         nearest = nearest or []
         hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
-        super().__init__(f"no function named {name!r}{hint}", detail={"name": name, "nearest": nearest})
+        what = "no engine with the id" if engine else "no function named"
+        super().__init__(f"{what} {name!r}{hint}", detail={"name": name, "nearest": nearest})
 
 
 class InvalidArguments(EngineHostError):
@@ -195,14 +206,24 @@ class Overloaded(EngineHostError):
 
 
 class CallTimeout(EngineHostError):
-    """The deadline passed (``detail["timeout"]`` in seconds); ``waited`` says for what it waited."""
+    """The deadline passed (``detail["timeout"]`` in seconds); ``waited`` says for what it waited.
+
+    ``limit`` says who set it: a key, a setting, the caller. ``detail["limit"]`` has it too.
+    """
 
     code = "timeout"
+    name = ""
+    """Who did not answer; the host adds the limit of what it calls itself."""
+    waited = ""
 
-    def __init__(self, name: str, timeout: float, waited: str = "") -> None:
-        timeout = round(timeout, 3)
+    def __init__(self, name: str, timeout: float, waited: str = "", *, limit: str = "") -> None:
+        # a millisecond is fine enough, but no time at all is not what was asked for
+        timeout = round(timeout, 3) or float(f"{timeout:.1g}")
+        self.name, self.waited = name, waited
         why = f": {waited}" if waited else ""
-        super().__init__(f"{name} did not answer within {timeout:g} s{why}", detail={"timeout": timeout})
+        by = f" ({limit})" if limit else ""
+        detail: dict[str, Any] = {"timeout": timeout} | ({"limit": limit} if limit else {})
+        super().__init__(f"{name} did not answer within {timeout:g} s{by}{why}", detail=detail)
 
 
 class CallCancelled(EngineHostError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,8 @@ from enginehost.diagnostics import Diagnostic, Severity
 
 PRUNED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
 """Folders that hold no smss files and may be huge; hidden ones (``.git``, ``.venv``) are pruned too."""
+
+_SYSTEM = ("/proc", "/sys", "/dev")
 
 SUFFIX = ".smss"
 UNUSABLE = "unusable-file"
@@ -50,15 +53,20 @@ def pruned(name: str) -> bool:
 
 def why_unusable(path: Path) -> str:
     """Why something that is named like a smss file, and is no folder, is no file either."""
+    if not _is_text(str(path)):
+        return "its name is not UTF-8"
     if path.is_symlink() and not path.exists():
         return "the link leads to no file"
+    if path.is_dir():
+        return "the link leads to a folder of the system's"
     return "it is neither a file nor a folder"
 
 
 def unusable_file(path: Path, reason: str) -> Diagnostic:
     """That as a finding."""
-    hint = "mend or delete it: it is left out"
-    return Diagnostic(str(path), 0, 0, Severity.WARNING, UNUSABLE, reason, hint)
+    hint = "mend, rename or delete it: it is left out"
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return Diagnostic(shown, 0, 0, Severity.WARNING, UNUSABLE, reason, hint)
 
 
 def fingerprint(path: Path) -> Fingerprint | None:
@@ -66,6 +74,22 @@ def fingerprint(path: Path) -> Fingerprint | None:
     try:
         found = path.stat()
     except OSError:
+        return None
+    return Fingerprint(found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be shown and sent: one that is not UTF-8 holds lone surrogates."""
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def smss_fingerprint(path: Path) -> Fingerprint | None:
+    """The fingerprint of a smss file; ``None`` also for what is named like one and is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode) or not _is_text(str(path)):
         return None
     return Fingerprint(found.st_mtime_ns, found.st_size, found.st_ino)
 
@@ -97,16 +121,29 @@ def _look_at(entries: Iterable[os.DirEntry[str]], listing: Listing) -> list[str]
     folders: list[str] = []
     for entry in entries:
         try:
-            if entry.name.lower().endswith(SUFFIX) and not entry.name.startswith("."):
-                if entry.is_file():
-                    status = entry.stat()
-                    seen = Fingerprint(status.st_mtime_ns, status.st_size, status.st_ino)
-                    listing.files[Path(entry.path)] = seen
-                    continue
-                if not entry.is_dir():
-                    listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
-            if entry.is_dir() and not pruned(entry.name):
-                folders.append(entry.path)
+            named = entry.name.lower().endswith(SUFFIX) and not entry.name.startswith(".")
+            if named and entry.is_file() and _is_text(entry.name):
+                status = entry.stat()
+                seen = Fingerprint(status.st_mtime_ns, status.st_size, status.st_ino)
+                listing.files[Path(entry.path)] = seen
+            elif entry.is_dir():
+                if not pruned(entry.name):
+                    _look_at_folder(entry, listing, folders)
+            elif named:
+                listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
         except OSError:
             continue
     return folders
+
+
+def _look_at_folder(entry: os.DirEntry[str], listing: Listing, folders: list[str]) -> None:
+    if not _is_text(entry.name) or (entry.is_symlink() and _leads_to_the_system(entry.path)):
+        listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
+    else:
+        folders.append(entry.path)
+
+
+def _leads_to_the_system(path: str) -> bool:
+    """Whether a link leads to the kernel's folders, or to one that holds them: they are endless."""
+    target = os.path.realpath(path)
+    return any(target == place or target.startswith(place + "/") for place in _SYSTEM) or target == "/"

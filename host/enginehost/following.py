@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
-from enginehost.folder import Fingerprint, Listing, fingerprint, is_smss, look, pruned, unusable_file
+from enginehost.folder import (
+    Fingerprint,
+    Listing,
+    fingerprint,
+    is_smss,
+    look,
+    pruned,
+    smss_fingerprint,
+    unusable_file,
+    why_unusable,
+)
 from enginehost.lifecycle import Engines
-from enginehost.watch import Watch
+from enginehost.watch import INOTIFY_HINT, Watch
 
 GRACE_SECONDS = 0.25
 """How long a file may be gone before its engine goes: editors save by removing and renaming."""
@@ -23,17 +34,21 @@ _log = logging.getLogger("enginehost.following")
 
 
 class Following:
-    """Follows ``root``; ``policy_file`` is watched beside it."""
+    """Follows ``root``; ``policy_file`` is watched beside it, and was ``policy_seen`` when it was read."""
 
-    def __init__(self, root: Path, engines: Engines, policy_file: Path | None) -> None:
+    def __init__(
+        self, root: Path, engines: Engines, policy_file: Path | None, policy_seen: Fingerprint | None = None
+    ) -> None:
         self._root = root
         self._engines = engines
         self._policy_file = policy_file
+        self._policy_seen = policy_seen
         self._listing = Listing()
         self._stop = threading.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._watch = Watch(root, self._watched)
+        engines.news.also(self.unusable)
 
     async def load(self) -> None:
         """Load everything there is."""
@@ -63,8 +78,8 @@ class Following:
             message = "there is no such folder"
             found.append(Diagnostic(str(self._root), 0, 0, Severity.ERROR, "folder-missing", message, hint))
         if self._watch.polling:
-            hint = "raise fs.inotify.max_user_watches; until then changes are seen a little later"
-            message = "the system has no more inotify watches; the folder is polled"
+            message = "the system has no more inotify watches or instances; the folder is polled"
+            hint = f"{INOTIFY_HINT}; until then changes are seen a little later"
             found.append(Diagnostic(str(self._root), 0, 0, Severity.WARNING, "polling", message, hint))
         return found
 
@@ -82,21 +97,31 @@ class Following:
     async def _follow(self, policy_changed: Callable[[], None]) -> None:
         async for batch in self._watch.batches(self._stop):
             try:
+                if self._policy_is_new():
+                    policy_changed()
                 if batch is None:
                     await self._catch_up()
-                    continue
-                if self._policy_file is not None and self._policy_file in batch:
-                    policy_changed()
-                await self._take(batch)
+                else:
+                    await self._take(batch)
             except Exception:  # noqa: BLE001 - the next look finds what this one missed
                 _log.exception("a change in the folder could not be followed")
+
+    def _policy_is_new(self) -> bool:
+        """Looked up, not told by events: it may be older than the watch, or a link that was turned."""
+        if self._policy_file is None:
+            return False
+        before, self._policy_seen = self._policy_seen, fingerprint(self._policy_file)
+        return before != self._policy_seen
 
     async def _catch_up(self) -> None:
         """Compare everything with what was loaded."""
         listing = await self._look()
-        if listing.missing:
-            await self._pause(FOLDER_GRACE_SECONDS)
+        swapped = listing.missing
+        until = asyncio.get_running_loop().time() + FOLDER_GRACE_SECONDS
+        while listing.missing and asyncio.get_running_loop().time() < until and not self._stop.is_set():
+            await self._pause(GRACE_SECONDS)
             listing = await self._look()
+        self._tell_of_folder(self._listing.missing, listing.missing)
         self._listing = listing
         known = self._engines.files
         changed = {path: seen for path, seen in listing.files.items() if known.get(path) != seen}
@@ -106,32 +131,51 @@ class Following:
                 changed[path] = listing.files[path]
         gone = [path for path in known if path not in listing.files]
         if gone and not listing.missing:
-            await self._pause(GRACE_SECONDS)
-            gone = [path for path in gone if fingerprint(path) is None]
+            if swapped:  # it may come back file by file
+                await self._engines.update(changed)
+                changed = {}
+            await self._pause(FOLDER_GRACE_SECONDS if swapped else GRACE_SECONDS)
+            gone = [path for path in gone if smss_fingerprint(path) is None]
         if changed or gone:
             await self._engines.update(changed, gone)
+        self._engines.news.look()
+
+    def _tell_of_folder(self, was_missing: bool, is_missing: bool) -> None:
+        if is_missing and not was_missing:
+            _log.warning("the folder %s is gone, and its functions with it", self._root)
+        elif was_missing and not is_missing:
+            _log.info("the folder %s is there", self._root)
 
     async def _take(self, batch: set[Path]) -> None:
         """Load what the events name: smss files, and those whose scripts they are."""
         scripts = self._engines.watched()
         named = {path for path in batch if is_smss(path) and self._inside(path)}
         for path in batch:
-            if path in scripts:
-                named.update(scripts[path])
-            elif not is_smss(path):
+            named.update(scripts.get(path, ()))
+            if not is_smss(path):
                 named.update(self._engines.unmade(path))
         if not named:
             return
         known = self._engines.files
-        now = {path: fingerprint(path) for path in named}
+        now = {path: smss_fingerprint(path) for path in named}
+        self._note_unusable(now)
         missing = [path for path, seen in now.items() if seen is None and path in known]
         changed: dict[Path, Fingerprint] = {path: seen for path, seen in now.items() if seen is not None}
         if changed:
             await self._engines.update(changed)
         if missing:
             await self._pause(GRACE_SECONDS)
-            back = {path: seen for path in missing if (seen := fingerprint(path)) is not None}
+            back = {path: seen for path in missing if (seen := smss_fingerprint(path)) is not None}
             await self._engines.update(back, [path for path in missing if path not in back])
+
+    def _note_unusable(self, now: Mapping[Path, Fingerprint | None]) -> None:
+        """Keep in step what is named like a smss file and is none."""
+        for path, seen in now.items():
+            if seen is None and os.path.lexists(path) and not path.is_dir():
+                self._listing.unusable[path] = why_unusable(path)
+            else:
+                self._listing.unusable.pop(path, None)
+        self._engines.news.look()
 
     def _inside(self, path: Path) -> bool:
         try:

@@ -12,19 +12,18 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import Catalog, EngineRecord, Entry
 from enginehost.contributions import Contributions, collect
-from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
+from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity, error_diagnostics
 from enginehost.engine import Call, EngineState, IFunctionEngine
 from enginehost.errors import ConfigError, EngineHostError, TooLarge
 from enginehost.faces import Faces
+from enginehost.folder import fingerprint
 from enginehost.following import Following
 from enginehost.invoke import Invoker
 from enginehost.lifecycle import Engines
@@ -32,15 +31,17 @@ from enginehost.loader import folder_loader, functions_of
 from enginehost.names import FaceNames
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import Policy, load_policy, policy_for
+from enginehost.policy_words import unknown_faces
 from enginehost.record import Recorder, Sink
 from enginehost.redaction import Redactor
 from enginehost.runtime import Runtime
 from enginehost.secrets import Secrets
 from enginehost.settings import HostSettings, load_settings
+from enginehost.settings_doubts import doubts
 from enginehost.sinks import AuditFile, console_log, each, json_log
 from enginehost.specs import register_spec_kind, spec_kinds
 from enginehost.toolsets import ToolSets
-from enginehost.validation import warm_up
+from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import encode
 
 if TYPE_CHECKING:
@@ -49,15 +50,27 @@ if TYPE_CHECKING:
 _FOREVER = 10 * 365 * 86400.0
 """Seconds; the deadline of calls that have none."""
 
+_NOT_STARTED = "the host does not run yet: use `async with Host(…) as host`, or `await host.start()`"
+
 _log = logging.getLogger("enginehost.host")
 
 
-def _check_types(caller: Any, timeout: Any) -> None:
+def _check_types(name: Any, caller: Any = None, timeout: Any = None) -> None:
     """A slip in the program that calls is its own, not the function's."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a function has to be text, not {type(name).__name__}")
     if caller is not None and not isinstance(caller, Caller):
         raise TypeError(f"caller has to be a Caller, not {type(caller).__name__}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
         raise TypeError(f"timeout has to be a number of seconds, not {type(timeout).__name__}")
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path).absolute()
+    if folder.exists() and not folder.is_dir():
+        hint = "name the folder that holds the smss files"
+        raise ConfigError(f"{path} is no folder", hint=hint, reason="no-folder")
+    return folder
 
 
 class Host:
@@ -69,8 +82,9 @@ class Host:
     environment say. ``log`` is where one line per call is written (nowhere by default).
     ``watch`` off loads the folder once.
 
-    Raises :class:`~enginehost.errors.ConfigError` where settings or the policy are wrong. A wrong smss
-    file never does: it is listed in :meth:`problems`.
+    Raises :class:`~enginehost.errors.ConfigError` where settings or the policy are wrong, or ``folder`` is
+    none. A wrong smss file never does: it is listed in :meth:`problems`; so is a folder that is not there
+    yet.
     """
 
     def __init__(
@@ -83,7 +97,7 @@ class Host:
         log: TextIO | None = None,
         watch: bool = True,
     ) -> None:
-        self.folder = Path(folder).absolute() if folder is not None else None
+        self.folder = _folder(folder) if folder is not None else None
         self.settings = settings if settings is not None else load_settings(self.folder)
         self.registry = registry or PluginRegistry()
         self.catalog = Catalog()
@@ -106,6 +120,9 @@ class Host:
         self._ending = asyncio.Lock()
         """One stop at a time: a second waits for the first, and ends what it left."""
         self._problems: list[Diagnostic] = []
+        policy = self._policy_file()
+        self._policy_seen = fingerprint(policy) if policy is not None else None
+        """The policy file as it was when it was read."""
         settings = self.settings
         self._recorder = Recorder((), lossless=settings.audit.path is not None)
         self._invoker = Invoker(
@@ -118,6 +135,7 @@ class Host:
             keep_values=settings.audit.values and settings.audit.path is not None,
             redact=self.redactor,
         )
+        self._invoker.not_yet = _NOT_STARTED
 
     # Life
 
@@ -137,6 +155,7 @@ class Host:
         if self._started:
             raise RuntimeError("a host starts once; make another one")
         self._started = True
+        self._invoker.not_yet = "the host is still loading its folder"
         try:
             await self._start()
         except BaseException:
@@ -158,13 +177,12 @@ class Host:
         await self._start_bus()
         await self._faces.start(self)
         self.ready = True
-        if self._watch:  # a host that stays: the first wrong argument need not wait for the imports
-            Thread(target=warm_up, name="enginehost-warm-up", daemon=True).start()
 
     async def stop(self, drain: float | None = None) -> None:
         """Refuse new calls, let the running ones end for ``drain`` seconds, then end them; close all.
 
-        Every call is answered: with its result, or with ``engine_unavailable``.
+        Every call is answered: with its result, with ``outcome_unknown`` where it had begun, or with
+        ``engine_unavailable``.
         """
         self.ready = False
         self._invoker.accepting = False
@@ -174,9 +192,11 @@ class Host:
     async def _stop(self, drain: float) -> None:
         if self._following is not None:
             await self._following.stop()
+        await self._invoker.end_held(asyncio.current_task())  # which cannot read on while it stops the host
         await self._drained(drain)
         if self._invoker.stop_waiting():
             await self._drained(2.0)
+        await self._invoker.end_held()
         if self._faces is not None:
             await self._faces.stop()
         if self.bus is not None:
@@ -191,6 +211,19 @@ class Host:
             self._audit.close()
         while self._unregister:
             self._unregister.pop()()
+
+    def abandon(self) -> None:
+        """End every call now with ``outcome_unknown``, for a process that ends without :meth:`stop`."""
+        self._invoker.abandon()
+
+    def write_down(self, busy: Call | None = None) -> None:
+        """After :meth:`abandon`: write the records of all calls, of those that did not end too.
+
+        ``busy`` is a call that may hold up the event loop. Runs on any thread, and as long as those who keep
+        the records need.
+        """
+        self._invoker.write_off(busy)
+        self._recorder.flush()
 
     @property
     def accepting(self) -> bool:
@@ -218,8 +251,9 @@ class Host:
         ``timeout`` in seconds can only shorten what the function and the host allow. Raises the errors
         of :mod:`enginehost.errors`.
         """
-        _check_types(caller, timeout)
-        return await self._invoker.call(name, arguments, caller=caller, timeout=timeout)
+        _check_types(name, caller, timeout)
+        invoker = self._invoker
+        return await invoker.call(invoker.new_call(name, caller), arguments, timeout=timeout)
 
     def stream(
         self,
@@ -230,78 +264,38 @@ class Host:
         timeout: float | None = None,
     ) -> AsyncGenerator[Any, None]:
         """The items of a streaming function as they come; the one result of a plain one."""
-        _check_types(caller, timeout)
-        return self._invoker.stream(name, arguments, caller=caller, timeout=timeout)
+        _check_types(name, caller, timeout)
+        invoker = self._invoker
+        return invoker.stream(invoker.new_call(name, caller), arguments, timeout=timeout)
+
+    def new_call(self, name: str, caller: Caller | None = None, arrived: TraceContext = NO_TRACE) -> Call:
+        """For faces: a call of ``name`` that is not made yet; its ids are for the caller.
+
+        ``arrived`` is the trace that came with the request.
+        """
+        return self._invoker.new_call(name, caller, arrived)
 
     def call_json(
-        self,
-        name: str,
-        arguments: Any,
-        *,
-        caller: Caller,
-        timeout: float | None = None,
-        trace: int = 0,
-        parent: int = 0,
-        coerce: bool = False,
-        calls: list[Call] | None = None,
+        self, call: Call, arguments: Any, *, timeout: float | None = None, coerce: bool = False
     ) -> Coroutine[Any, Any, bytes]:
-        """:meth:`call` for faces: the result as JSON bytes, within the size limit.
+        """Make a call of :meth:`new_call`; the result as JSON bytes, within the size limit.
 
-        ``trace`` and ``parent`` are the W3C ids that came with the request; ``coerce`` lets text stand for
-        numbers and booleans (loosely typed faces). The call is put into ``calls`` when it has its ids.
+        ``coerce`` lets text stand for numbers and booleans (loosely typed faces).
         """
-        return self._invoker.call(
-            name,
-            arguments,
-            caller=caller,
-            timeout=timeout,
-            trace=trace,
-            parent=parent,
-            coerce=coerce,
-            encode=self._encode,
-            calls=calls,
-        )
+        return self._invoker.call(call, arguments, timeout=timeout, coerce=coerce, encode=self._encode)
 
     def stream_json(
-        self,
-        name: str,
-        arguments: Any,
-        *,
-        caller: Caller,
-        timeout: float | None = None,
-        trace: int = 0,
-        parent: int = 0,
-        coerce: bool = False,
-        calls: list[Call] | None = None,
+        self, call: Call, arguments: Any, *, timeout: float | None = None, coerce: bool = False
     ) -> AsyncGenerator[bytes, None]:
         """:meth:`stream` for faces: each item as JSON bytes."""
-        return self._invoker.stream(
-            name,
-            arguments,
-            caller=caller,
-            timeout=timeout,
-            trace=trace,
-            parent=parent,
-            coerce=coerce,
-            encode=self._encode,
-            calls=calls,
-        )
+        return self._invoker.stream(call, arguments, timeout=timeout, coerce=coerce, encode=self._encode)
 
-    def refuse(
-        self,
-        name: str,
-        error: EngineHostError,
-        *,
-        caller: Caller,
-        trace: int = 0,
-        parent: int = 0,
-        peer: str = "",
-    ) -> Call:
-        """For faces: record a call of ``name`` that is refused with ``error`` before it is made.
+    def refuse(self, call: Call, error: EngineHostError, *, peer: str = "") -> None:
+        """For faces: record ``call``, which is refused with ``error`` before it is made.
 
-        The call has the id to tell the caller. ``peer`` is the address of one who could not say who they are.
+        ``peer`` is the address of one who could not say who they are.
         """
-        return self._invoker.refuse(name, error, caller=caller, trace=trace, parent=parent, peer=peer)
+        self._invoker.refuse(call, error, peer=peer)
 
     # What there is
 
@@ -324,7 +318,12 @@ class Host:
 
         Raises ``UnknownFunction`` (also where the caller may not view it) and ``EngineUnavailable``.
         """
+        _check_types(name, caller)
         return self._invoker.entry(name, caller or LOCAL)
+
+    def visible(self, name: str, caller: Caller) -> Entry | None:
+        """For faces: the function ``name``, if there is one and ``caller`` may view it."""
+        return self._invoker.visible(name, caller)
 
     def tools(
         self, kind: str = "openai", *, caller: Caller | None = None, tags: Iterable[str] = ()
@@ -340,7 +339,7 @@ class Host:
 
         Without ``kind`` the faces of every kind are asked. A function of exactly that name goes first.
         """
-        return self._tools.resolve(name, kind, lambda entry: self._may_view(caller or LOCAL, entry))
+        return self._tools.resolve(name, kind, lambda one: self.visible(one, caller or LOCAL))
 
     @property
     def policy(self) -> Policy:
@@ -349,18 +348,14 @@ class Host:
 
     def problems(self) -> list[Diagnostic]:
         """Everything that is wrong now: files, name conflicts, plugins, the folder, the databus."""
-        found = self.own_problems()
-        if self._following is not None:
-            found += self._following.unusable()
-        for record in sorted(self.catalog.records.values(), key=lambda record: record.source):
-            found += record.diagnostics
-        return found + [conflict.diagnostic() for conflict in self.catalog.conflicts()]
+        return self.own_problems() + self.catalog.diagnostics()
 
     def own_problems(self) -> list[Diagnostic]:
-        """What is wrong with the host as a whole: policy, folder, databus, plugins."""
-        found = list(self._problems)
+        """What is wrong with no engine: policy, folder, databus, plugins, what is no file in the folder."""
+        found = [*self._problems, *doubts(self.settings, self.folder)]
+        found += unknown_faces(self.policy, self._contributions.faces)
         if self._following is not None:
-            found += self._following.problems()
+            found += [*self._following.problems(), *self._following.unusable()]
         return found + [
             Diagnostic(problem.distribution, 0, 0, Severity.WARNING, "plugin", str(problem), problem.hint)
             for problem in self.registry.problems
@@ -391,11 +386,13 @@ class Host:
             record.move(EngineState.READY)
         self._added[record.engine_id] = record
         self.catalog.put(record, functions)
+        self._look_for_news()
 
     async def remove_engine(self, engine_id: str) -> None:
         """Take an engine of :meth:`add_engine` out again and close it."""
         record = self._added.pop(engine_id)
         self.catalog.remove(engine_id)
+        self._look_for_news()
         record.move(EngineState.CLOSING)
         if record.engine is not None:
             await record.engine.close()
@@ -403,16 +400,28 @@ class Host:
     def reload_policy(self) -> None:
         """Read the policy file again. Raises ``ConfigError``; then the old policy stays."""
         policy = self.settings.policy
-        if policy is not None and policy.file is not None:
+        if policy is None or policy.file is None:
+            _log.info("no policy file is set, so there is none to read again")
+            return
+        try:
             self._invoker.policy = load_policy(policy.file)
-            self.catalog.version += 1
-            if self.bus is not None:
-                self.bus.refresh()
+        except ConfigError as error:
+            self._note("policy", error)
+            raise
+        self._problems = [found for found in self._problems if found.code != "policy"]
+        written = self._invoker.policy.written
+        rules = f"{len(written.rules)} rule{'' if len(written.rules) == 1 else 's'}"
+        _log.info("the policy was read again: default %s, %s", written.default, rules)
+        self.catalog.version += 1
+        if self.bus is not None:
+            self.bus.refresh()
+        self._look_for_news()
 
     # Inside
 
-    def _may_view(self, caller: Caller, entry: Entry | None) -> bool:
-        return entry is not None and self.policy.may_view(caller, entry.signature)
+    def _look_for_news(self) -> None:
+        if self._engines is not None:
+            self._engines.news.look()
 
     def _encode(self, result: Any, runtime: Runtime) -> bytes:
         data = encode(result, allow_nan=self.settings.allow_nan)
@@ -453,6 +462,7 @@ class Host:
 
     async def _start_folder(self) -> None:
         if self.folder is None:
+            self._invoker.not_yet = ""
             return
         secrets = Secrets(
             folder=self.settings.secrets.folder,
@@ -468,10 +478,10 @@ class Host:
                 with suppress(RuntimeError):  # the loop has closed meanwhile
                     loop.call_soon_threadsafe(self._engines.functions_changed, path)
 
-        def failed(record: EngineRecord, reason: str) -> None:
+        def failed(record: EngineRecord, reason: str, cause: BaseException | None) -> None:
             if self._engines is not None:
                 with suppress(RuntimeError):  # the loop has closed meanwhile
-                    loop.call_soon_threadsafe(self._engines.engine_failed, record, reason)
+                    loop.call_soon_threadsafe(self._engines.engine_failed, record, reason, cause)
 
         self._engines = Engines(
             self.catalog,
@@ -480,13 +490,14 @@ class Host:
             open_timeout=self.settings.open_timeout,
             drain_seconds=self.settings.drain_seconds,
         )
-        self._invoker.loading = True
         try:
-            self._following = Following(self.folder, self._engines, self._policy_file())
+            self._following = Following(self.folder, self._engines, self._policy_file(), self._policy_seen)
+            self._engines.news.also(lambda: unknown_faces(self.policy, self._contributions.faces))
             await self._following.load()
             await self._engines.opened(self.settings.open_timeout + 1.0)
+            self._engines.news.start()
         finally:
-            self._invoker.loading = False
+            self._invoker.not_yet = ""
         if self._watch:
             self._following.start(self._policy_changed)
 
@@ -499,21 +510,18 @@ class Host:
             self.reload_policy()
         except ConfigError as error:
             _log.error("the policy file is wrong and the old policy stays: %s", error)
-            self._note("policy", error)
-        else:
-            self._problems = [found for found in self._problems if found.code != "policy"]
 
     def _note(self, code: str, error: ConfigError) -> None:
         self._problems = [found for found in self._problems if found.code != code]
-        self._problems.append(
-            Diagnostic(error.path, error.line, error.column, Severity.ERROR, code, error.message, error.hint)
-        )
+        self._problems += error_diagnostics(error, code)
 
     async def _start_bus(self) -> None:
-        config = self._bus_config()
+        from enginehost.databus import Databus
+        from enginehost.databus.config import config_for
+
+        config = config_for(self._databus, self.settings)
         if config is None:
             return
-        from enginehost.databus import Databus
 
         bus = Databus(self, config, self._contributions.transports)
         try:
@@ -529,17 +537,6 @@ class Host:
             self._note("databus", problem)
         else:
             self.bus = bus
-
-    def _bus_config(self) -> DatabusConfig | None:
-        from enginehost.databus.config import DatabusConfig, config_of
-
-        if self._databus is None or self.settings.databus.enabled is False:
-            return None
-        if not isinstance(self._databus, DatabusConfig):
-            return config_of(self.settings)
-        if self._databus.state_dir is None:
-            return replace(self._databus, state_dir=self.settings.state_dir)
-        return self._databus
 
     async def _drained(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

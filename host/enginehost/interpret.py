@@ -29,10 +29,13 @@ from enginehost.substitute import (
     referenced_keys,
 )
 
-__all__ = ["Declaration", "Sources", "interpret"]
+__all__ = ["Declaration", "Sources", "declare", "interpret"]
 
 MAX_IDENTITY = 256
 """Longest id, class and name of an engine, in characters."""
+
+_MOST_QUOTED = 60
+"""Characters of a value that a message repeats."""
 
 MAX_LINES = 50_000
 """Lines of a file; what has more is data."""
@@ -187,6 +190,17 @@ class Declaration:
         self.text(key)
         return self._substitution is not None and key in self._substitution.confidential
 
+    def is_unresolved(self, key: str) -> bool:
+        """Whether the value, once read, could not be filled in whole, so that nothing can be said of it."""
+        return self._substitution is not None and key in self._substitution.failed
+
+    def quote(self, key: str) -> str:
+        """The value to stand at the end of a message; empty where that may not show it."""
+        text = self.words(key)
+        if not text or not self.location(key)[0] or self.is_confidential(key):
+            return ""
+        return f", not {text if len(text) <= _MOST_QUOTED else f'{text[:_MOST_QUOTED]}…'!r}"
+
     def takes_secret(self, key: str) -> bool:
         """Whether the value holds a secret: ``${secret:…}``, or a variable or key with a telling name."""
         entry = self._entries.get(key)
@@ -212,7 +226,7 @@ class Declaration:
         self._substitution = None
 
     def error(self, key: str, code: str, message: str, hint: str = "") -> None:
-        """Add an error at ``key``: the engine does not open. ``message`` must not hold a value's text."""
+        """Add an error at ``key``: the engine does not open. ``message`` may quote :meth:`quote` only."""
         self._report(key, Severity.ERROR, code, message, hint)
 
     def warning(self, key: str, code: str, message: str, hint: str = "") -> None:
@@ -287,6 +301,13 @@ def interpret(data: bytes, path: Path, sources: Sources | None = None) -> Declar
         hint = r"a backslash is an escape here: write / or \\ instead, as in C:/users or C:\\users"
         findings.add((line, column), Severity.ERROR, "malformed-escape", message, hint)
     return Declaration(path, _by_key(scanned, findings), sources or Sources(), findings)
+
+
+def declare(properties: Mapping[str, str], path: Path) -> Declaration:
+    """A declaration of keys whose values are filled in already (:meth:`Declaration.properties`)."""
+    texts = {key.upper(): value.replace("${", "$${") for key, value in properties.items()}
+    entries = {key: Entry(key, text, text, 0, 0, 0, 0) for key, text in texts.items()}
+    return Declaration(path, entries, Sources(), FileFindings(str(path), []))
 
 
 def _first_lines(text: str, findings: FileFindings) -> str:

@@ -7,7 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from enginehost.errors import InvalidRequest
+from enginehost.json_values import kind_of
 from enginehost.values import decode
+from enginehost.values._convert import pieces
+
+MOST_CONTAINERS = 2**20
+"""Lists and objects in one body: while many more live, the garbage collector holds up all calls for long."""
 
 
 def read_object(body: bytes, what: str = "the body") -> dict[str, Any]:
@@ -18,37 +23,50 @@ def read_object(body: bytes, what: str = "the body") -> dict[str, Any]:
     """
     if not body:
         return {}
+    if len(body) > MOST_CONTAINERS:
+        _refuse_too_many(body, what)
     value: Any = decode(body)
     if type(value) is not dict:
-        raise InvalidRequest(f"{what} must be a JSON object of arguments, not {_kind(value)}")
-    if body.count(b":") != len(value) and _colons(body) != _keys(value):
-        raise InvalidRequest(f"the key {_repeated(body)!r} stands twice in one object")
+        raise InvalidRequest(f"{what} must be a JSON object of arguments, not {kind_of(value)}")
+    if body.count(b":") != len(value):
+        _refuse_repeated(body, value)
     return value
 
 
-def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
+def read_value(text: bytes) -> Any:
+    """Any JSON value, read as strictly. Raises :class:`InvalidRequest`."""
+    value = decode(text)
+    _refuse_repeated(text, value)
+    return value
 
 
-def _colons(body: bytes) -> int:
-    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(bare.split(b'"')[::2]).count(b":")
+def _refuse_too_many(body: bytes, what: str) -> None:
+    if _containers(body) > MOST_CONTAINERS and _containers(_bare(body)) > MOST_CONTAINERS:
+        raise InvalidRequest(f"{what} holds more than {MOST_CONTAINERS} lists and objects")
 
 
-def _keys(value: dict[str, Any]) -> int:
+def _refuse_repeated(body: bytes, value: Any) -> None:
+    if _bare(body).count(b":") != _keys(value):
+        raise InvalidRequest(f"the key {_repeated(body)!r} stands twice in one object")
+
+
+def _bare(body: bytes) -> bytes:
+    """Valid JSON without its strings."""
+    escaped = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
+    return b"".join(escaped.split(b'"')[::2])
+
+
+def _containers(body: bytes) -> int:
+    return body.count(b"[") + body.count(b"{")
+
+
+def _keys(value: Any) -> int:
     """Keys of all objects inside ``value`` as it was written: bytes were ``{"$bytes": …}``."""
-    count, rest = 0, list[Any]([value])
-    while rest:  # no recursion: a body may nest deeply
-        item = rest.pop()
-        if type(item) is dict:
-            count += len(item)
-            rest.extend(item.values())
-        elif type(item) is list:
-            rest.extend(item)
-        elif type(item) is bytes:
-            count += 1
-    return count
+    return sum(
+        sum(len(item) for item in piece if type(item) is dict)
+        + sum(1 for item in piece if type(item) is bytes)
+        for _, piece in pieces(value)
+    )
 
 
 def _repeated(body: bytes) -> str:

@@ -81,8 +81,28 @@ def _read_lenient(text: JsonText, first: ValueError, report: Finding) -> Any:
         report(text, Severity.WARNING, "lenient-json", message, "write it as JSON", offset, False)
         return value
     message, position = (str(fault), fault.position) if fault else (str(first), offset)
-    report(text, Severity.ERROR, "malformed-json", message, "", position, text.raw != text.value)
+    hint = _hint(message, at_end=position >= len(text.raw.rstrip()))
+    report(text, Severity.ERROR, "malformed-json", message, hint, position, text.raw != text.value)
     return None
+
+
+def _hint(message: str, *, at_end: bool) -> str:
+    """What to do about JSON that cannot be read; ``at_end``: more was expected where the value ends."""
+    if at_end:
+        return "close what is open; a value goes on in the next line where its line ends with a backslash"
+    if "quote" in message:
+        return r'close the string; write \\" for a quote inside it'
+    if "escape" in message:
+        return "write every backslash of the JSON twice, since the file takes one away"
+    if "deeper" in message:
+        return "write it flatter"
+    return 'write JSON, such as ["a", "b"] or {"name": "value"}, with names and texts in double quotes'
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, for people."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
 
 
 def _sound(text: str) -> Any:

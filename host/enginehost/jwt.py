@@ -7,7 +7,7 @@ import binascii
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -16,7 +16,7 @@ from joserfc.errors import JoseError, UnsupportedAlgorithmError
 from joserfc.jwk import Key
 from joserfc.jws import JWSRegistry
 
-from enginehost.caller import Caller
+from enginehost.caller import RESERVED_SUBJECTS, Caller
 from enginehost.errors import Unauthorized
 from enginehost.jwks import Fetch, IssuerKeys, fetch_json
 from enginehost.tokens import Proof
@@ -62,17 +62,22 @@ def _object(part: str) -> Mapping[str, Any]:
 
 
 class JwtVerifier:
-    """Checks tokens of the issuers in the settings. ``now`` gives Unix seconds."""
+    """Checks tokens of the issuers in the settings. ``now`` gives Unix seconds.
+
+    ``taken`` are subjects that are somebody else's: nobody becomes them by a JWT.
+    """
 
     def __init__(
         self,
         issuers: Sequence[OidcSettings],
+        taken: Iterable[str] = (),
         *,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         fetch: Fetch = fetch_json,
     ) -> None:
         self._now = now
+        self._taken = RESERVED_SUBJECTS.union(taken)
         self._keys = {one.issuer: IssuerKeys(one, clock=clock, fetch=fetch) for one in issuers}
 
     async def verify(self, token: str) -> Proof:
@@ -94,7 +99,15 @@ class JwtVerifier:
             raise refused("key", "the token is signed with a key that its issuer does not have")
         if not any(_is_signed(token, key, algorithm) for key in candidates[:_MAX_CANDIDATES]):
             raise refused("signature", "the token's signature is wrong")
-        return Proof(read_caller(claims, issuer), expires)
+        caller = read_caller(claims, issuer)
+        if caller.subject in self._taken or self._is_another_issuers(caller.subject, issuer):
+            raise refused("subject", "the token's subject is somebody else's name here")
+        return Proof(caller, expires)
+
+    def _is_another_issuers(self, subject: str, issuer: OidcSettings) -> bool:
+        """Whether ``subject`` begins as those of another issuer do, whose prefix says more."""
+        others = (keys.issuer.subject_prefix for keys in self._keys.values())
+        return any(len(one) > len(issuer.subject_prefix) and subject.startswith(one) for one in others)
 
 
 def _algorithm(header: Mapping[str, Any], issuer: OidcSettings) -> str:

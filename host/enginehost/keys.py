@@ -13,7 +13,7 @@ COMMON_KEYS: Mapping[str, str] = {
     "ENGINE_DISPLAY_NAME": "Name for people where ENGINE_ALIAS is absent.",
     "NAME": "Name for people where both others are absent; SEMOSS's form writes it.",
     "ENGINE_CLASS": "Kind of engine: an alias (LocalPython, REST), a SEMOSS class, or package.module:Class.",
-    "ENGINE_TYPE": "SEMOSS's name for ENGINE_CLASS.",
+    "ENGINE_TYPE": "SEMOSS's name for ENGINE_CLASS, which counts where both stand.",
     "FUNCTION_NAME": "Name under which the function is called.",
     "FUNCTION_DESCRIPTION": "What the function does, for people and models.",
     "FUNCTION_PARAMETERS": "JSON list of parameters (name, type, description, required, any keyword of "

@@ -34,7 +34,7 @@ def other_catalog_type(class_name: str) -> str | None:
 def semoss_reason(class_name: str) -> str | None:
     """Why a SEMOSS class is not supported; ``None`` when the name is not one of SEMOSS's."""
     if class_name.startswith(_FUNCTIONS):
-        return f"unsupported: SEMOSS function engine {class_name.rpartition('.')[2]}"
+        return f"no plugin provides SEMOSS's function engine {class_name.rpartition('.')[2]}"
     if catalog_type := other_catalog_type(class_name):
-        return f"unsupported: SEMOSS {catalog_type} engine"
-    return "unsupported: SEMOSS class" if class_name.startswith(SEMOSS_PREFIX) else None
+        return f"a SEMOSS {catalog_type} engine offers no function here"
+    return "no plugin provides this class of SEMOSS" if class_name.startswith(SEMOSS_PREFIX) else None

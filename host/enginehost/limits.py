@@ -65,7 +65,9 @@ class Gate:
         self._waiters.append(waiter)
         try:
             await waiter
-        except BaseException:  # cancelled, or closed while it waited: the place must not go with it
+        except BaseException as error:  # cancelled, or closed while it waited: the place must not go with it
+            if isinstance(error, asyncio.CancelledError):
+                error.args = (f"it waited for its turn ({number_of_calls(self._width)} at once)",)
             if waiter.done() and not waiter.cancelled():
                 self.leave()
             else:

@@ -13,23 +13,35 @@ from pathlib import Path
 from typing import Any
 
 from enginehost.catalog import EngineRecord
-from enginehost.config import check_keys, read_config
+from enginehost.class_choice import warn_of_contradiction
+from enginehost.config import Reading, check_keys, read_keys
+from enginehost.config_keys import as_written, spelling
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.engine import EngineContext, EngineState, Function, HostAccess, IFunctionEngine
 from enginehost.errors import ConfigError, EngineHostError
 from enginehost.folder import Fingerprint, fingerprint
 from enginehost.interpret import Declaration, interpret
+from enginehost.known_classes import semoss_reason
 from enginehost.local_paths import know_folder
 from enginehost.parameters import SignatureParts, read_name, read_signature
 from enginehost.plugins import DottedClass, EngineClass, PluginRegistry, Unsupported
 from enginehost.redaction import Redactor
+from enginehost.regular_file import read_regular
 from enginehost.safe_text import safe_text, told
 from enginehost.secrets import Secrets
 from enginehost.settings import HostSettings
+from enginehost.signature import UNREAD
 from enginehost.substitute import Sources, read_text_file
+from enginehost.tracebacks import author_traceback
+
+UNDECLARED_PARAMETER = "undeclared-parameter"
+"""The reason of an engine's error that a key names a parameter which the function does not have."""
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A larger smss file is a mistake (a model or an archive with the wrong name)."""
+
+UNSUPPORTED = "unsupported"
+"""The code of the finding in a file whose class nobody provides."""
 
 
 @dataclass(slots=True)
@@ -41,9 +53,15 @@ class Loaded:
     functions: tuple[Function, ...] = ()
     watched: dict[Path, Fingerprint | None] = field(default_factory=dict)
     """Files the engine depends on, as they were when it was made."""
+    complete: bool = False
+    """Whether all functions there may be, and their tags, are those that the file itself declares."""
 
 
-def _nobody_hears(record: EngineRecord, reason: str) -> None:
+Failed = Callable[[EngineRecord, str, BaseException | None], None]
+"""Hears, on any thread, of an engine that cannot serve any more, why, and by which exception."""
+
+
+def _nobody_hears(record: EngineRecord, reason: str, cause: BaseException | None) -> None:
     """The default of a loader's ``failed``."""
 
 
@@ -63,8 +81,7 @@ class _Warnings:
 class Loader:
     """Makes engines of files.
 
-    ``changed`` is told, on any thread, the file of an engine whose functions changed; ``failed`` the
-    record of an engine that cannot serve any more, and why.
+    ``changed`` is told, on any thread, the file of an engine whose functions changed.
     """
 
     def __init__(
@@ -75,7 +92,7 @@ class Loader:
         access: HostAccess,
         redact: Redactor,
         changed: Callable[[Path], None],
-        failed: Callable[[EngineRecord, str], None] = _nobody_hears,
+        failed: Failed = _nobody_hears,
     ) -> None:
         self._registry = registry
         self._secrets = secrets
@@ -88,7 +105,7 @@ class Loader:
     def load(self, path: Path, *, reloading: bool = False) -> Loaded | None:
         """The file as an engine; ``None`` when there is no such file (any more)."""
         try:
-            data = _read(path)
+            data = read_regular(path, MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -107,18 +124,27 @@ class Loader:
         declaration = interpret(data, path, self._sources)
         record = EngineRecord(declaration.engine_id, declaration.engine_class, declaration.display_name, path)
         loaded = Loaded(record)
+        whole = False
         try:
+            if overlay := self._secrets.engine_secrets(declaration.engine_id, declaration.alias):
+                declaration.overlay(overlay)
+                record.kind, record.display_name = declaration.engine_class, declaration.display_name
+            whole = True
             self._open(declaration, loaded, reloading)
         except ConfigError as error:
-            line, column = (error.line, error.column) if error.line else _place(declaration, error)
-            self._fail(declaration, error.reason, self.explain(error), self._redact(error.hint), line, column)
+            self._found(declaration, None, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary: it may raise anything
             hint = "the engine's class is at fault"
             self._fail(declaration, "engine-broken", self.explain(error), hint)
+            record.traceback = self.traceback_of(error)
         record.diagnostics = tuple(declaration.diagnostics)
         if loaded.engine is None:
-            record.state, record.reason = EngineState.FAILED, self.safe(_reason(record.diagnostics))
-            record.declared = record.declared or read_name(declaration)
+            unsupported = any(found.code == UNSUPPORTED for found in record.diagnostics)
+            record.state = EngineState.UNSUPPORTED if unsupported else EngineState.FAILED
+            record.reason = self.safe(_reason(path.name, record.diagnostics))
+            if record.declared is None and whole:
+                found = read_name(declaration, complete=loaded.complete)
+                record.declared, record.in_doubt = (None if found.name == UNREAD else found), found
         return loaded
 
     def explain(self, error: BaseException) -> str:
@@ -128,29 +154,39 @@ class Loader:
         )
         return self._redact(text)
 
+    def traceback_of(self, error: BaseException) -> str:
+        """Where an engine's code raised ``error``, for the log, without secrets; empty where it did not."""
+        return self._redact(author_traceback(error))
+
     def safe(self, text: str) -> str:
         """A reason as callers may read it."""
         return safe_text(text, self._redact)
 
     def _open(self, declaration: Declaration, loaded: Loaded, reloading: bool) -> None:
         record = loaded.record
-        if overlay := self._secrets.engine_secrets(declaration.engine_id, declaration.alias):
-            declaration.overlay(overlay)
-            record.kind, record.display_name = declaration.engine_class, declaration.display_name
         engine_class = self._class(declaration, loaded)
         if engine_class is None:
+            if semoss_reason(declaration.engine_class) is None:
+                _add_further_errors(declaration)
             return
+        loaded.complete = engine_class.requires_signature
         model = engine_class.config_model
-        config: Any = read_config(declaration, model) if model is not None else None
+        keys: Reading[Any] = read_keys(declaration, model) if model is not None else Reading(None)
         if not getattr(engine_class, "accepts_any_key", False):
             check_keys(declaration, model)
         parts = read_signature(declaration, required=engine_class.requires_signature)
-        record.declared = parts.signature if parts else None
+        record.declared = parts.signature if parts.known else None
         warnings = _Warnings(declaration)
         context = self._context(declaration, parts, record, warnings, reloading)
         if declaration.has_errors:
+            warnings.declaration = None
+            self._look_further(declaration, engine_class, context, keys, sure=parts.known)
             return
-        engine = engine_class(context, config)
+        try:
+            engine = engine_class(context, keys.config)
+        except ConfigError as error:
+            self._found(declaration, engine_class, error)
+            return
         functions = functions_of(engine)
         warnings.declaration = None
         loaded.watched = watched_by(engine)
@@ -161,6 +197,46 @@ class Loader:
         loaded.engine = record.engine = engine
         loaded.functions = functions
 
+    def _look_further(
+        self,
+        declaration: Declaration,
+        engine_class: EngineClass,
+        context: EngineContext,
+        keys: Reading[Any],
+        *,
+        sure: bool,
+    ) -> None:
+        """Find what else is wrong with a file that has errors: the engine is made, and forgotten at once.
+
+        Where some of what it is made of could not be read (``sure`` off: the signature), only what it says of
+        another key counts, and not that a parameter is undeclared.
+        """
+        model = engine_class.config_model
+        if model is not None and keys.config is None:
+            return
+        if engine_class.requires_signature and context.signature is None:
+            return
+        try:
+            engine_class(context, keys.config)
+        except ConfigError as error:
+            key = spelling(declaration, model, _key_of(error))
+            readable = key in declaration and key not in keys.unread and not declaration.is_unresolved(key)
+            whole = sure and not keys.unread and not any(map(declaration.is_unresolved, declaration.keys()))
+            if whole or (readable and error.reason != UNDECLARED_PARAMETER):
+                self._found(declaration, engine_class, error)
+        except (Exception, SystemExit):  # noqa: BLE001 - the plugin boundary; perhaps for want of the rest
+            return
+
+    def _found(self, declaration: Declaration, engine_class: EngineClass | None, error: ConfigError) -> None:
+        """Add an error that an engine, or the way to it, raised."""
+        model = engine_class.config_model if engine_class is not None else None
+        place = error.line, error.column
+        if not error.line:
+            place = declaration.location(spelling(declaration, model, _key_of(error)))
+        message, hint = self.explain(error), self._redact(error.hint)
+        message, hint = (as_written(declaration, model, text) for text in (message, hint))
+        self._fail(declaration, error.reason, message, hint, *place)
+
     def _class(self, declaration: Declaration, loaded: Loaded) -> EngineClass | None:
         text = declaration.engine_class
         if not text:
@@ -170,12 +246,15 @@ class Loader:
             self._fail(declaration, "no-engine-class", "ENGINE_CLASS is missing", hint)
             return None
         resolution = self._registry.resolve_engine_class(text)
+        if "ENGINE_CLASS" in declaration and "ENGINE_TYPE" in declaration:
+            warn_of_contradiction(declaration, self._registry, resolution)
         if isinstance(resolution, Unsupported):
             key = "ENGINE_CLASS" if declaration.words("ENGINE_CLASS") else "ENGINE_TYPE"
             line, column = declaration.location(key)
             severity = Severity.WARNING if resolution.other_type else Severity.ERROR
+            loaded.complete = resolution.other_type
             reason, hint = resolution.reason, resolution.hint
-            self._fail(declaration, "unsupported", reason, hint, line, column, severity)
+            self._fail(declaration, UNSUPPORTED, reason, hint, line, column, severity)
             return None
         alias = resolution.runner if isinstance(resolution, DottedClass) else resolution.alias
         loaded.record.kind = text if isinstance(resolution, DottedClass) else alias.title
@@ -184,13 +263,12 @@ class Loader:
     def _context(
         self,
         declaration: Declaration,
-        parts: SignatureParts | None,
+        parts: SignatureParts,
         record: EngineRecord,
         warnings: _Warnings,
         reloading: bool,
     ) -> EngineContext:
         path = declaration.path
-        parts = parts or SignatureParts(None)
         return EngineContext(
             engine_id=declaration.engine_id,
             display_name=declaration.display_name,
@@ -204,7 +282,7 @@ class Loader:
             coerce_text=parts.coerce_text,
             access=self._access,
             changed=lambda: self._changed(path),
-            failed=lambda reason: self._failed(record, self.safe(reason)),
+            failed=lambda reason, cause=None: self._failed(record, self.safe(reason), cause),
             warn=warnings.warn,
             reloading=reloading,
             conceal=self._redact.add,
@@ -230,22 +308,19 @@ class Loader:
         return Loaded(record)
 
 
-def _place(declaration: Declaration, error: ConfigError) -> tuple[int, int]:
-    """Where the key stands that an engine's error names, or with whose name its message begins."""
+def _add_further_errors(declaration: Declaration) -> None:
+    """What else is wrong in a file whose class is a slip of the pen; warnings are for when it has one."""
+    before = len(declaration.diagnostics)
+    read_signature(declaration, required=False)
+    declaration.diagnostics[before:] = [
+        found for found in declaration.diagnostics[before:] if found.severity is Severity.ERROR
+    ]
+
+
+def _key_of(error: ConfigError) -> str:
+    """The key that an engine's error names, or with whose name its message begins."""
     words = error.message.split(maxsplit=1)
-    return declaration.location(error.key or (words[0].rstrip(":,").upper() if words else ""))
-
-
-def _read(path: Path) -> bytes:
-    """The file's bytes; plain system calls, since ten thousand files are read in a second."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        data = os.read(descriptor, MAX_FILE_BYTES + 1)
-        while more := os.read(descriptor, MAX_FILE_BYTES + 1) if len(data) <= MAX_FILE_BYTES else b"":
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
+    return error.key or (words[0].rstrip(":,").upper() if words else "")
 
 
 def functions_of(engine: IFunctionEngine) -> tuple[Function, ...]:
@@ -268,12 +343,12 @@ def _normal(path: Path) -> Path:
     return path if text == str(path) else Path(text)
 
 
-def _reason(diagnostics: Sequence[Diagnostic]) -> str:
-    """The first error (or why the file is not for us), without the path: callers may read it."""
+def _reason(name: str, diagnostics: Sequence[Diagnostic]) -> str:
+    """The first error (or why the file is not for us), with the file's name alone: callers may read it."""
     for found in diagnostics:
-        if found.severity is Severity.ERROR or found.code == "unsupported":
-            return f"line {found.line}: {found.message}" if found.line else found.message
-    return "the file could not be loaded"
+        if found.severity is Severity.ERROR or found.code == UNSUPPORTED:
+            return f"{name}:{found.line}: {found.message}" if found.line else f"{name}: {found.message}"
+    return f"{name} could not be loaded"
 
 
 def folder_loader(
@@ -282,7 +357,7 @@ def folder_loader(
     settings: HostSettings,
     folder: Path,
     changed: Callable[[Path], None],
-    failed: Callable[[EngineRecord, str], None] = _nobody_hears,
+    failed: Failed = _nobody_hears,
 ) -> Loader:
     """A loader for the files of ``folder`` that lets them do what the settings allow."""
     know_folder(folder)

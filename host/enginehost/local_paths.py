@@ -39,18 +39,20 @@ _MOST_IN_PART = 120
 
 _URL_BEFORE = re.compile(r"\w{2,}:/{2,}[\w.~%/:@+\[\]-]*\Z")
 _SCHEME_BEFORE = re.compile(r"\w{2,}:\Z")
-_FILE_URL = re.compile(r"(?i)\bfile:(?://(?:localhost)?)?\Z")
 _MAY_PRECEDE = re.compile(r"(?:(?<![\w/.~-])|(?<![\w-])--?[A-Za-z]+|\\[nrtabfv0])\Z")
 _HARD_END = re.compile(r"[\n\r\0\"'`<>|*\\]")
 _PART_END = re.compile(r"[,;:!?] | \Z|\A ")
 _NO_PART = " :,;=()[]{}"
 
 # no possessive groups: before Python 3.11.5, they lose the groups behind them
-_WINDOWS = re.compile(
-    r"\b[A-Za-z]:\\+(?:[\w.@+ $(),-]++\\++)*([\w.@+ $(),-]+)?"
-    r"|(?<![\\\w])\\\\+(?:[\w.@+ $(),-]++\\++)+([\w.@+ $(),-]+)?"
+_FOLDER = r"[\w.@+ $(),'&#~!%;=^{}\[\]-]++(?<![ '])\\++"
+"""A folder of Windows; a space or a quote before the backslash ends the path."""
+_WINDOWS = re.compile(rf"(?:\b|(?<=\\[nrtabfv0]))[A-Za-z]:\\++(?:{_FOLDER})*|(?<![\\\w])\\\\++(?:{_FOLDER})+")
+"""All of a path of Windows but its last part."""
+_LIKE_A_PATH = (
+    r"(?i:(?<!\$\{)\bfile:)/+(?=[^\s/\"'])|(?<!/)/++(?![A-Za-z]:/)(?P<root>[\w.@+-]+)"
+    r"|(?<![\w/.])~[\w.-]*/|(?<![A-Za-z0-9])[A-Za-z]:/(?!/)"
 )
-_LIKE_A_PATH = r"/+(?P<root>[\w.@+-]+)|(?<![\w/.])~[\w.-]*/|(?<![A-Za-z0-9])[A-Za-z]:/(?!/)"
 
 _MOST_KNOWN = 200
 _known: set[str] = set()
@@ -69,7 +71,7 @@ def cut_paths(text: str) -> str:
     text = text.replace("\\/", "/")  # as JSON may write it
     if "/" in text:
         text = _cut_slashed(text)
-    return _WINDOWS.sub(_windows_name, text) if "\\" in text else text
+    return _WINDOWS.sub(_kept_of_windows, text) if "\\" in text else text
 
 
 @cache
@@ -121,8 +123,6 @@ def _is_local(text: str, match: re.Match[str]) -> bool:
     if root not in _roots():
         return False
     before = text[max(0, match.start() - _LOOK_BACK) : match.start()]
-    if _FILE_URL.search(before):
-        return True
     if _URL_BEFORE.search(before) or (match[0].startswith("//") and _SCHEME_BEFORE.search(before)):
         return False
     return bool(_MAY_PRECEDE.search(before))
@@ -159,5 +159,9 @@ def _is_balanced(part: str) -> bool:
     return part.count("(") == part.count(")") and part.count("[") == part.count("]")
 
 
-def _windows_name(match: re.Match[str]) -> str:
-    return match.group(1) or match.group(2) or match.group(0).rstrip("\\").rsplit("\\", 1)[-1]
+def _kept_of_windows(match: re.Match[str]) -> str:
+    """Nothing where a last part follows; else the folder that is last."""
+    following = match.string[match.end() : match.end() + 1]
+    if following and following not in _NO_PART and not _HARD_END.match(following):
+        return ""
+    return match[0].rstrip("\\").rsplit("\\", 1)[-1]

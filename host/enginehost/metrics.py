@@ -20,13 +20,20 @@ if TYPE_CHECKING:
 
 METRICS: dict[str, tuple[str, str]] = {
     "enginehost_calls_total": ("counter", "Calls that ended, by function and outcome (ok or an error code)."),
-    "enginehost_calls_refused_total": ("counter", "Calls refused before a function was found, by outcome."),
+    "enginehost_calls_refused_total": (
+        "counter",
+        "Calls refused before they came to a function (none of that name, not allowed, malformed, the host"
+        " full or stopping), by outcome; they are not in enginehost_calls_total.",
+    ),
     "enginehost_call_duration_seconds": ("histogram", "Time from arrival to answer, by function."),
     "enginehost_calls_running": ("gauge", "Calls that run or wait now, by function."),
     "enginehost_calls_in_flight": ("gauge", "Calls that run or wait now in the whole host."),
     "enginehost_engines": ("gauge", "Engines, by state."),
     "enginehost_functions": ("gauge", "Functions that can be called now."),
-    "enginehost_records_dropped_total": ("counter", "Call records lost because their queue was full."),
+    "enginehost_records_dropped_total": (
+        "counter",
+        "Call records that were lost: their queue was full, or the log, the audit or a plugin failed.",
+    ),
 }
 """Every metric with its type and meaning; the docs are checked against it."""
 

@@ -15,10 +15,11 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _HASH_LENGTH = 8  # 40 bits: two of 10,000 mapped names share a hash with probability 5e-5
+_LOOKS_MAPPED = re.compile(rf"_[a-z2-7]{{{_HASH_LENGTH}}}\Z")
 _FOLDED = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L"})
 
 
@@ -165,3 +166,12 @@ class FaceNames:
     def from_face(self, face: str) -> str | None:
         """The catalog's name behind a name on the face."""
         return face if face in self._fitting else self._names.get(face)
+
+
+def parameter_behind(face: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Which of a function's parameters some kind of face shows as ``face``, and that kind."""
+    if _LOOKS_MAPPED.search(face):
+        for kind, rule in PARAMETER_RULES.items():
+            if (own := FaceNames(names, rule).from_face(face)) is not None:
+                return own, kind
+    return None

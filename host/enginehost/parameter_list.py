@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from enginehost.given_schema import KEYWORDS, TYPE_HINT, schema_fault, with_json_types
 from enginehost.interpret import Declaration
+from enginehost.json_values import kind_of
 from enginehost.signature import NO_PARAMETERS, JsonSchema
 from enginehost.type_words import type_schema
 
@@ -52,7 +53,8 @@ def read_parameters(declaration: Declaration) -> Parameters:
     elif isinstance(declared, dict):
         _read_whole(declaration, parameters, cast("dict[str, Any]", declared))
     elif declared is not None:
-        declaration.error(_PARAMETERS, "bad-parameters", f"{_PARAMETERS} is not a JSON list", _LIST_HINT)
+        message = f"{_PARAMETERS} has to be a JSON list, not {kind_of(declared)}"
+        declaration.error(_PARAMETERS, "bad-parameters", message, _LIST_HINT)
     _read_required(declaration, parameters)
     return parameters
 
@@ -70,7 +72,7 @@ def _read_entry(declaration: Declaration, parameters: Parameters, item: Any, pos
         declaration.warning(_PARAMETERS, "null-parameter", message, "delete the comma too many")
         return
     if not isinstance(item, dict):
-        message = f"{_PARAMETERS}: entry {position} is not a JSON object"
+        message = f"{_PARAMETERS}: entry {position} has to be a JSON object, not {kind_of(item)}"
         declaration.error(_PARAMETERS, "bad-parameter", message, _LIST_HINT)
         return
     entry = cast("dict[str, Any]", item)
@@ -94,9 +96,16 @@ def _is_required(declaration: Declaration, entry: dict[str, Any], name: str) -> 
         return required.lower() == "true"
     if required is None or isinstance(required, (bool, list)):
         return required is True
-    message = f"{_PARAMETERS}: required of {name} is neither true nor false"
+    message = f"{_PARAMETERS}: required of {name} has to be true or false, not {_told(declaration, required)}"
     declaration.error(_PARAMETERS, "bad-parameter", message, 'write "required": true')
     return False
+
+
+def _told(declaration: Declaration, value: Any) -> str:
+    """A value of ``FUNCTION_PARAMETERS`` as a message may have it."""
+    if isinstance(value, str) and not declaration.is_confidential(_PARAMETERS):
+        return repr(value[:_LONGEST_COMPARED])
+    return kind_of(value)
 
 
 def _entry_schema(
@@ -189,7 +198,8 @@ def _read_required(declaration: Declaration, parameters: Parameters) -> None:
 
 def _add_required(declaration: Declaration, parameters: Parameters, names: Any, key: str) -> None:
     if not isinstance(names, list):
-        declaration.error(key, "bad-required", f"{key}: the required names are not a list", _NAMES_HINT)
+        message = f"{key}: the required names have to be a list, not {kind_of(names)}"
+        declaration.error(key, "bad-required", message, _NAMES_HINT)
         return
     if _refuse_too_many(declaration, len(names), key):
         return
@@ -200,7 +210,8 @@ def _add_required(declaration: Declaration, parameters: Parameters, names: Any, 
             message = f"{key}: an empty name is left out"
             declaration.warning(key, "null-parameter", message, "delete the comma too many")
         else:
-            declaration.error(key, "bad-required", f"{key}: a required name is not text", _NAMES_HINT)
+            message = f"{key}: a required name has to be a string, not {kind_of(name)}"
+            declaration.error(key, "bad-required", message, _NAMES_HINT)
 
 
 def object_schema(declaration: Declaration, parameters: Parameters, bind: Mapping[str, Any]) -> JsonSchema:

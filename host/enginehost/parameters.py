@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from enginehost.call_rules import read_approval, read_bind, read_limits
+from enginehost.diagnostics import Severity
 from enginehost.engine import Approval, Limits
 from enginehost.given_schema import TYPE_HINT, default_fits, schema_fault, with_json_types
 from enginehost.interpret import Declaration
+from enginehost.json_values import kind_of
 from enginehost.keys import PUBLIC_KEYS
 from enginehost.parameter_list import object_schema, read_parameters, report_schema_fault
-from enginehost.signature import Annotations, FunctionSignature, JsonSchema
+from enginehost.signature import UNREAD, Annotations, FunctionSignature, JsonSchema
 
 _ANNOTATIONS = {
     "title": "title",
@@ -23,7 +25,8 @@ _ANNOTATIONS = {
     "openworld": "open_world",
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_TAG = re.compile(r"""[^,\[\]"'\s](?:[^,\[\]"']*[^,\[\]"'\s])?""")
+_NO_TAG = re.compile(r"""[\[\](){}<>;"'`]""")
+_TAG = re.compile(r"""[^,\[\](){}<>;:"'`\s]+(?:[ :]+[^,\[\](){}<>;:"'`\s]+)*""")
 _NO_ANNOTATIONS = Annotations()
 MAX_NAME = 256
 """Longest name of a function, in characters."""
@@ -33,7 +36,8 @@ MAX_NAME = 256
 class SignatureParts:
     """What :class:`~enginehost.engine.EngineContext` takes from a file; see there.
 
-    ``signature`` is ``None`` only where the engine needs none and the file has no ``FUNCTION_NAME``.
+    ``signature`` is ``None`` where the file has no ``FUNCTION_NAME``. ``known`` is off where errors keep its
+    parameters, or what is bound of them, from being read.
     """
 
     signature: FunctionSignature | None
@@ -41,18 +45,20 @@ class SignatureParts:
     bind: Mapping[str, Any] = field(default_factory=dict)
     approval: Approval = Approval.NEVER
     coerce_text: bool = False
+    known: bool = True
 
 
-def read_signature(declaration: Declaration, *, required: bool = True) -> SignatureParts | None:
-    """The signature and its rules; ``None`` after errors, which stand in the declaration's diagnostics.
+def read_signature(declaration: Declaration, *, required: bool = True) -> SignatureParts:
+    """The signature and its rules, as far as they can be read; errors stand in the declaration's diagnostics.
 
     ``required=False`` is for engines that can do without ``FUNCTION_NAME``. A file counts as
     SEMOSS-typed (``coerce_text``) when it writes ``parameterType`` or ``parameterName``: those are
     written by SEMOSS and its forms, whose callers send every argument as text.
     """
+    limits, approval = read_limits(declaration), read_approval(declaration)
     before = len(declaration.diagnostics)
     if _report_secrets(declaration):
-        return None
+        return SignatureParts(None, limits, {}, approval, known=False)
     name = _read_name(declaration, required=required)
     parameters = read_parameters(declaration)
     bind = read_bind(declaration)
@@ -67,10 +73,10 @@ def read_signature(declaration: Declaration, *, required: bool = True) -> Signat
         tags=_read_tags(declaration) if "FUNCTION_TAGS" in declaration else (),
     )
     _check_defaults(declaration, signature.parameters)
-    limits, approval = read_limits(declaration), read_approval(declaration)
-    if len(declaration.diagnostics) > before and declaration.has_errors:
-        return None
-    return SignatureParts(signature if name else None, limits, bind, approval, parameters.semoss)
+    unread = any(map(declaration.is_unresolved, ("FUNCTION_NAME", "FUNCTION_TAGS")))
+    errors = any(found.severity is Severity.ERROR for found in declaration.diagnostics[before:])
+    known = not (unread or errors)
+    return SignatureParts(signature if name else None, limits, bind, approval, parameters.semoss, known)
 
 
 def _check_defaults(declaration: Declaration, parameters: JsonSchema) -> None:
@@ -94,18 +100,20 @@ def _report_secrets(declaration: Declaration) -> bool:
     return bool(found)
 
 
-def read_name(declaration: Declaration) -> FunctionSignature | None:
-    """The function's name and tags, of a file whose signature as a whole cannot be read; else ``None``.
+def read_name(declaration: Declaration, *, complete: bool) -> FunctionSignature:
+    """The function's name and tags, of a file whose signature as a whole cannot be read.
 
     That is enough to tell those who call it, and whom the policy lets know of it, why it cannot be called.
-    Reports nothing, and takes tags from whatever is written: a policy may hide the function by one.
+    What cannot be read is :data:`UNREAD`; so are tags beside those here where there is no name, unless the
+    file is ``complete``: its engine has no other functions than it declares. Reports nothing.
     """
     found = list(declaration.diagnostics)
-    name, tags = declaration.words("FUNCTION_NAME"), declaration.words("FUNCTION_TAGS")
+    name, (tags, sure) = declaration.words("FUNCTION_NAME"), _find_tags(declaration)
     declaration.diagnostics[:] = found
-    if not name or "${" in name or len(name) > MAX_NAME or _CONTROL.search(name):
-        return None
-    return FunctionSignature(name, tags=tuple(dict.fromkeys(_TAG.findall(tags))))
+    unread = declaration.is_unresolved("FUNCTION_NAME") or "${" in name or len(name) > MAX_NAME
+    if not name or unread or _CONTROL.search(name):
+        name, sure = UNREAD, sure and complete
+    return FunctionSignature(name, tags=(*tags,) if sure else (*tags, UNREAD))
 
 
 def _read_name(declaration: Declaration, *, required: bool) -> str:
@@ -131,8 +139,8 @@ def _read_result(declaration: Declaration) -> JsonSchema | None:
     if declared is None:
         return None
     if not isinstance(declared, dict):
-        message, hint = "FUNCTION_RESULT is not a JSON Schema object", 'write {"type": "number"}'
-        declaration.error("FUNCTION_RESULT", "bad-schema", message, hint)
+        message = f"FUNCTION_RESULT has to be the object of a JSON Schema, not {kind_of(declared)}"
+        declaration.error("FUNCTION_RESULT", "bad-schema", message, 'write {"type": "number"}')
         return None
     unknown: list[str] = []
     schema = with_json_types(cast("dict[str, Any]", declared), unknown)
@@ -151,7 +159,8 @@ def _read_annotations(declaration: Declaration) -> Annotations:
     if declared is None:
         return _NO_ANNOTATIONS
     if not isinstance(declared, dict):
-        declaration.error(key, "bad-annotations", f"{key} is not a JSON object", hint)
+        message = f"{key} has to be a JSON object, not {kind_of(declared)}"
+        declaration.error(key, "bad-annotations", message, hint)
         return _NO_ANNOTATIONS
     values: dict[str, Any] = {}
     for word, value in cast("dict[str, Any]", declared).items():
@@ -165,17 +174,33 @@ def _read_annotations(declaration: Declaration) -> Annotations:
             values[field_name] = value
         elif value is not None:
             wanted = "text" if field_name == "title" else "true or false"
-            declaration.error(key, "bad-annotations", f"{key}: {word} must be {wanted}", hint)
+            message = f"{key}: {word} has to be {wanted}, not {kind_of(value)}"
+            declaration.error(key, "bad-annotations", message, hint)
     return Annotations(**values)
 
 
 def _read_tags(declaration: Declaration) -> tuple[str, ...]:
     key = "FUNCTION_TAGS"
+    before = len(declaration.diagnostics)
+    tags, sure = _find_tags(declaration)
+    if sure:
+        return tags
+    if len(declaration.diagnostics) == before and not declaration.is_unresolved(key):
+        message = f"{key} has to be a list of words{declaration.quote(key)}"
+        declaration.error(key, "bad-tags", message, 'write a, b or ["a", "b"]')
+    return ()
+
+
+def _find_tags(declaration: Declaration) -> tuple[tuple[str, ...], bool]:
+    """The tags, and whether they are all: of what is no list, its words, for a policy that hides some."""
+    key = "FUNCTION_TAGS"
+    if key not in declaration:
+        return (), True
     text = declaration.words(key)
+    if declaration.takes_secret(key) or declaration.is_unresolved(key):
+        return (), False
     tags: Any = declaration.json(key) if text.startswith("[") else text.split(",")
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in cast("list[Any]", tags)):
-        if tags is not None:
-            hint = 'write a, b or ["a", "b"]'
-            declaration.error(key, "bad-tags", f"{key} is not a list of words", hint)
-        return ()
-    return tuple(dict.fromkeys(tag.strip() for tag in cast("list[str]", tags) if tag.strip()))
+    is_list = isinstance(tags, list) and all(isinstance(tag, str) for tag in cast("list[Any]", tags))
+    if not is_list or (not text.startswith("[") and _NO_TAG.search(text)):
+        return tuple(dict.fromkeys(_TAG.findall(text))), False
+    return tuple(dict.fromkeys(tag.strip() for tag in cast("list[str]", tags) if tag.strip())), True

@@ -28,13 +28,16 @@ from enginehost.entrypoints import (
     scan,
 )
 from enginehost.errors import ConfigError
-from enginehost.known_classes import other_catalog_type, semoss_reason
+from enginehost.known_classes import SEMOSS_PREFIX, other_catalog_type, semoss_reason
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 CLASS_RUNNER = "PythonClass"
 """The alias of the engine that runs a ``package.module:Class`` in a worker process."""
+
+_NEAR = 0.7
+"""How alike two names have to be for one to be taken for a slip of the other."""
 
 _CONTRACT = ("open", "close", "functions", "watched", "config_model", "requires_signature")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -89,11 +92,13 @@ class Unsupported:
     @property
     def hint(self) -> str:
         """What to do."""
+        if self.other_type:
+            return ""
         if self.nearest:
             return f"did you mean {', '.join(self.nearest)}?"
-        if self.other_type or "." not in self.text:
-            return ""
-        return "a Python class is written package.module:Class"
+        if "." in self.text and not self.text.startswith(SEMOSS_PREFIX):
+            return "a Python class is written package.module:Class"
+        return "install a plugin that provides it; a host that runs looks for plugins when it starts again"
 
 
 Resolution = Registered | DottedClass | Unsupported
@@ -198,8 +203,10 @@ class PluginRegistry:
         return Unsupported(text, f"no plugin provides the engine class {text!r}", self._nearest(text))
 
     def _nearest(self, text: str) -> tuple[str, ...]:
-        shown = {alias.name.rpartition(".")[2].casefold(): alias.name for alias in self.aliases()}
-        close = difflib.get_close_matches(text.casefold(), sorted(shown), n=3, cutoff=0.6)
+        shown: dict[str, str] = {}
+        for alias in self.aliases():
+            shown.setdefault(_bare(alias.name), alias.name)
+        close = difflib.get_close_matches(_bare(text), sorted(shown), n=3, cutoff=_NEAR)
         return tuple(shown[name] for name in close)
 
     def _add(self, alias: Alias) -> bool:
@@ -210,6 +217,11 @@ class PluginRegistry:
         if alias.group in (ENGINES, MODELS):
             self._folded.setdefault(alias.name.casefold(), alias)
         return True
+
+
+def _bare(name: str) -> str:
+    """A class's name without what the names of all of SEMOSS's function engines end with."""
+    return name.rpartition(".")[2].casefold().removesuffix("functionengine")
 
 
 def _broken(alias: Alias, message: str, hint: str) -> ConfigError:

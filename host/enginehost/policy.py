@@ -18,7 +18,7 @@ from enginehost.caller import LOCAL, Caller
 from enginehost.checked_model import checked
 from enginehost.errors import ConfigError
 from enginehost.policy_rules import PolicyRules, Rule
-from enginehost.signature import FunctionSignature
+from enginehost.signature import UNREAD, FunctionSignature
 from enginehost.yaml_document import Loc, Place, read_document
 
 if TYPE_CHECKING:
@@ -58,9 +58,10 @@ class Policy:
     ) -> None:
         self.written = rules
         self.origin = origin
+        self.places: Mapping[Loc, Place] = places or {}
         self._default = _ALLOWS[rules.default]
         self._rules = tuple(
-            _Compiled(rule, _title(rule, number, places or {})) for number, rule in enumerate(rules.rules)
+            _Compiled(rule, _title(rule, number, self.places)) for number, rule in enumerate(rules.rules)
         )
         self._callers: dict[tuple[object, ...], dict[str, tuple[tuple[str, ...], int]]] = {}
         self._groups: dict[tuple[int, ...], dict[str, tuple[tuple[str, ...], int]]] = {}
@@ -91,7 +92,9 @@ class Policy:
         if caller is LOCAL:
             return Explanation(True, True, "this program owns the host", "this program owns the host")
         rights = self.rights(caller, signature)
-        ruling = [rule for rule in self._rules if rule.applies(caller) and rule.covers(signature)]
+        ruling = [
+            rule for rule in self._rules if rule.applies(caller) and rule.covers(signature, in_doubt=False)
+        ]
         return Explanation(
             rights & VIEW != 0, rights & CALL != 0, self._reason(ruling, VIEW), self._reason(ruling, CALL)
         )
@@ -116,8 +119,9 @@ class Policy:
     def _evaluate(self, rules: Iterable[_Compiled], signature: FunctionSignature) -> int:
         allowed, denied = self._default, 0
         for rule in rules:
-            if rule.covers(signature):
+            if rule.covers(signature, in_doubt=False):
                 allowed |= rule.allows
+            if rule.covers(signature, in_doubt=True):
                 denied |= rule.denies
         return allowed & ~denied
 
@@ -170,22 +174,31 @@ class _Compiled:
             and (self._scopes is None or self._scopes(caller.scopes))
         )
 
-    def covers(self, signature: FunctionSignature) -> bool:
-        """Whether the rule is about this function."""
-        return (self._functions is None or self._functions(signature.name)) and (
-            self._tags is None or any(map(self._tags, signature.tags))
+    def covers(self, signature: FunctionSignature, *, in_doubt: bool) -> bool:
+        """Whether the rule is about this function; ``in_doubt`` is the answer about what is unread of it."""
+        return (
+            self._functions is None
+            or self._functions(signature.name)
+            or (in_doubt and signature.name == UNREAD)
+        ) and (
+            self._tags is None
+            or any(map(self._tags, signature.tags))
+            or (in_doubt and UNREAD in signature.tags)
         )
 
 
-def _matcher(patterns: tuple[str, ...] | None) -> Match | None:
-    if patterns is None:
-        return None
+def matcher(*patterns: str) -> Match:
+    """Whether a text is one of ``patterns``, in which ``*`` and ``?`` stand for other characters."""
     names = frozenset(p for p in patterns if "*" not in p and "?" not in p)
     wild = [fnmatch.translate(p.replace("[", "[[]")) for p in patterns if p not in names]
     if not wild:
         return names.__contains__
     expression = re.compile("|".join(wild))
     return lambda text: text in names or expression.match(text) is not None
+
+
+def _matcher(patterns: tuple[str, ...] | None) -> Match | None:
+    return None if patterns is None else matcher(*patterns)
 
 
 def _scope_matcher(entries: tuple[str, ...] | None) -> Callable[[frozenset[str]], bool] | None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from enginehost.checked_model import Section
 
@@ -63,6 +63,14 @@ class Rule(Section):
     def proven(self) -> bool:
         """Whether the rule asks for something that only a proof says."""
         return any((self.subjects, self.scopes, self.tenants))
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_said(cls, value: Any) -> Any:
+        """A key whose entries were all taken out, which YAML reads as null, must not come to mean *all*."""
+        if value is None:
+            raise ValueError("must not be empty: leave the key out where it does not matter")
+        return value
 
     @model_validator(mode="after")
     def _is_clear(self) -> Self:

@@ -175,9 +175,7 @@ def _place(parts: list[Break], offset: int) -> tuple[int, int]:
 
 
 def _unescape(raw: str) -> str:
-    if "\\" not in raw:
-        return raw
-    value = _ESCAPE.sub(_character, raw)
+    value = _ESCAPE.sub(_character, raw) if "\\" in raw else raw
     return value if value.isascii() else _joined_surrogates(value)
 
 

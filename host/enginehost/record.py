@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from asyncio import CancelledError
 from bisect import bisect_left
 from collections import deque
@@ -17,8 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from enginehost.errors import EngineHostError
+from enginehost.errors import EngineHostError, InvalidRequest
+from enginehost.log_stream import Unwritten
 from enginehost.signature import FunctionSignature
+from enginehost.tracebacks import cause_traceback
 
 _log = logging.getLogger("enginehost.record")
 
@@ -110,17 +111,29 @@ _OWN_CAUSES = (CancelledError, EngineHostError)
 def cause_text(error: BaseException | None, limit: int = 8000, redact: Callable[[str], str] = str) -> str:
     """The traceback of what a function raised behind an error, its last ``limit`` characters.
 
-    It keeps paths, for those who read the log, and no known secret.
+    It shows the frames of the function's author where there are any, without those of the host. It keeps
+    paths, for those who read the log, and no known secret.
     """
     cause = error.__cause__ if error is not None else None
-    if cause is None or isinstance(cause, _OWN_CAUSES):
-        return ""
+    if cause is None or isinstance(cause, _OWN_CAUSES) or isinstance(error, InvalidRequest):
+        return ""  # of what a caller sent, the message says all
     # a secret that the first cut halves is far before what the second one leaves
-    return redact("".join(traceback.format_exception(cause))[-100 * limit :])[-limit:]
+    return redact(cause_traceback(cause)[-100 * limit :])[-limit:]
 
 
 Sink = Callable[[Sequence[RawRecord]], None]
-"""Takes a batch of records, on the writer thread."""
+"""Takes a batch of records, on the writer thread.
+
+Raises :class:`Untaken` or ``Unwritten`` where that fails for some of them, anything where it fails for all.
+"""
+
+
+class Untaken(RuntimeError):
+    """``lost`` records of a batch could not be taken."""
+
+    def __init__(self, message: str, lost: int) -> None:
+        super().__init__(message)
+        self.lost = lost
 
 
 def call_record(raw: RawRecord, redact: Callable[[str], str] = str) -> CallRecord:
@@ -150,7 +163,7 @@ class Recorder:
     """Hands records from the event loop to the sinks.
 
     The queue holds ``capacity`` records. Where ``lossless`` (an audit is kept) a full queue makes the
-    caller's thread write; otherwise the record is dropped and counted in :attr:`dropped`.
+    caller's thread write; otherwise the record is dropped. What is lost is counted in :attr:`dropped`.
     """
 
     def __init__(self, sinks: Iterable[Sink], *, lossless: bool, capacity: int = 100_000) -> None:
@@ -165,8 +178,14 @@ class Recorder:
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="enginehost-records", daemon=True)
         self._failing: dict[int, int] = {}
-        """Batches that a sink could not take, by its place, since it last took one."""
-        self.dropped = 0
+        """Records that a sink has lost, by its place, since it last took some."""
+        self._refused = 0
+        self._lost = 0
+
+    @property
+    def dropped(self) -> int:
+        """Records that were lost, in the queue or by a sink."""
+        return self._refused + self._lost
 
     def start(self) -> None:
         """Start the writer thread."""
@@ -179,12 +198,12 @@ class Recorder:
         """
         queue = self._queue
         if self._stopping:
-            self.dropped += 1
+            self._refused += 1
             _log.warning("a call of %s ended after the host had stopped and is not recorded", raw[1])
             return
         if len(queue) >= self._capacity:
             if not self._lossless:
-                self.dropped += 1
+                self._refused += 1
                 return
             self.flush()
         queue.append(raw)
@@ -221,10 +240,17 @@ class Recorder:
         for place, sink in enumerate(self.sinks):
             try:
                 sink(records)
-            except (Exception, SystemExit):  # noqa: BLE001 - the others go on, and so does this thread
-                failed = self._failing[place] = self._failing.get(place, 0) + 1
-                if failed == 1:  # a full disk fails often: said once, and once more when it is over
-                    _log.exception("call records could not be written")
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the others go on, and so does this thread
+                lost = error.lost if isinstance(error, Untaken | Unwritten) else len(records)
+                self._failed(place, error, lost)
             else:
-                if failed := self._failing.pop(place, 0):
-                    _log.warning("call records are written again, after %d failures", failed)
+                if place in self._failing:
+                    lost = self._failing.pop(place)
+                    _log.warning("call records are written again; %d of them were lost", lost)
+
+    def _failed(self, place: int, error: BaseException, lost: int) -> None:
+        self._lost += lost
+        if place not in self._failing:  # a full disk fails often: said once, and once more when it is over
+            traceback = None if isinstance(error, Unwritten) else error
+            _log.error("call records cannot be written: %s", error, exc_info=traceback)
+        self._failing[place] = self._failing.get(place, 0) + lost

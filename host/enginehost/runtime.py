@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
 from enginehost.engine import RunMode
+from enginehost.errors import CallTimeout, TooLarge
 from enginehost.limits import Gate, TokenBucket
 from enginehost.record import Stats
-from enginehost.validation import Validator, check_arguments, closed, coerced, defaults
+from enginehost.validation import Validator, check_arguments, check_result, closed, coerced, defaults
+from enginehost.values import encode
 
 _CALLER_FIELDS = ("subject", "tenant", "face", "scopes")
 
@@ -66,18 +68,20 @@ class Runtime:
         """Whether the function answers with several items."""
         return self.mode in (RunMode.ASYNC_STREAM, RunMode.SYNC_STREAM)
 
-    def arguments(self, given: Mapping[str, Any], caller: Caller, coerce: bool) -> dict[str, Any]:
+    def arguments(
+        self, given: Mapping[str, Any], caller: Caller, coerce: bool, *, hurry: bool = False
+    ) -> dict[str, Any]:
         """What the function gets: ``given`` coerced where allowed, checked, with defaults and bound values.
 
-        Raises :class:`~enginehost.errors.InvalidArguments`.
+        Raises :class:`~enginehost.errors.InvalidArguments`; ``hurry`` as in
+        :class:`~enginehost.validation.Validator`.
         """
         arguments: Any = given
         if coerce or self.coerce:
             arguments = coerced(self.schema, given)
         if self.defaults:
             arguments = self.defaults | dict(arguments)
-        if not self.validator.is_valid(arguments):
-            check_arguments(self.name, self.validator, arguments)
+        check_arguments(self.name, self.validator, arguments, hurry=hurry)
         arguments = dict(arguments)
         if self.bind:
             arguments.update({name: _bound(value, caller) for name, value in self.bind.items()})
@@ -95,3 +99,49 @@ def _bound(value: Any, caller: Caller) -> Any:
         return value
     found = getattr(caller, field)
     return sorted(found) if isinstance(found, frozenset) else found
+
+
+_SAME_SECONDS = 0.002
+"""Two times that differ by less are one: an error has milliseconds."""
+
+
+def name_limit(error: CallTimeout, runtime: Runtime, timeout: float | None) -> None:
+    """Let the error of a call of ``runtime`` say whose limit passed; ``timeout`` is the caller's, if any.
+
+    The error of another function, or of an engine, says that itself.
+    """
+    if error.name != runtime.name or "limit" in error.detail:
+        return
+    seconds = error.detail["timeout"]
+    limits = (
+        ("the caller's timeout", timeout),
+        ("its TIMEOUT_SECONDS", runtime.own_timeout),
+        ("the host's default_timeout", runtime.timeout),
+    )
+    passed = (
+        who for who, limit in limits if limit is not None and abs(max(limit, 0.0) - seconds) < _SAME_SECONDS
+    )
+    limit = next(passed, "what is left of the call that makes it")
+    named = CallTimeout(error.name, seconds, error.waited, limit=limit)
+    error.message, error.args, error.detail = named.message, named.args, named.detail
+
+
+Encode = Callable[[Any, Runtime], Any]
+"""Shapes a result for a face; may raise."""
+
+
+def shaped(
+    result: Any, validator: Validator | None, encode: Encode, runtime: Runtime, *, hurry: bool = False
+) -> Any:
+    """A result, or an item of one, checked and shaped for a face; ``hurry`` as in the validator."""
+    if validator is not None:
+        check_result(runtime.name, validator, result, hurry=hurry)
+    return encode(result, runtime)
+
+
+def as_given(result: Any, runtime: Runtime) -> Any:
+    """The result as the function gave it; weighed only where its file sets ``MAX_RESULT_BYTES``."""
+    limit = runtime.own_max_result_bytes
+    if limit is not None and (size := len(encode(result, allow_nan=True))) > limit:
+        raise TooLarge(f"the result of {runtime.name}", limit=limit, size=size)
+    return result

@@ -32,7 +32,8 @@ _TELLING_NAMES = (
 _USERINFO = re.compile(r"(?<=://)[^/\s]+@")
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)(\s++)(?=\S*[\d=])[\w.~+/=-]{8,}+")
 _ASSIGNMENT = re.compile(
-    rf"(?i)(?<![\w-])((?=[\w-]*?(?:{_TELLING_NAMES}))[\w-]++\\?[\"']?\s*+[=:]\s*+)"
+    r"(?i)(?<![\w-])(?!(?<=\$\{)secret:[^{}]{1,200}\})"  # `${secret:name}` names a secret and holds none
+    rf"((?=[\w-]*?(?:{_TELLING_NAMES}))[\w-]++\\?[\"']?\s*+[=:]\s*+)"
     r"(?:bearer\s++|basic\s++)?(\"[^\"]*+\"|'[^']*+'|[^\s,;&)\]}]++)"
 )
 _TRACEBACK = re.compile(
@@ -61,7 +62,7 @@ def safe_text(text: str, redact: Redact) -> str:
 
 def class_name(error: BaseException, redact: Redact) -> str:
     """The name of an exception's class, which code may choose as freely as its text."""
-    return safe_text(str(getattr(error, "remote_type", "") or type(error).__name__), redact)[:_MOST_NAME]
+    return safe_text(type(error).__name__, redact)[:_MOST_NAME]
 
 
 def told(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from enginehost.contributions import Implementation
 from enginehost.errors import ConfigError
 from enginehost.keys import COMMON_KEYS
 from enginehost.redaction import Redactor
+from enginehost.regular_file import read_regular
 
 MAX_FILE_BYTES = 1 << 20
 """The largest secret file; Kubernetes allows 1 MiB for a whole Secret."""
@@ -90,18 +91,19 @@ class Secrets:
         if self._folder is None or not _FILE_NAME.fullmatch(name):
             return None
         try:
-            with (self._folder / name).open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
+            data = read_regular(self._folder / name, MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _failure(f"the file of secret {name!r} cannot be read: {error.strerror}") from error
+            message = f"the file of secret {name!r} cannot be read: {error.strerror}"
+            raise _failure(message, "let the user that the host runs as read it") from error
         if len(data) > MAX_FILE_BYTES:
-            raise _failure(f"the file of secret {name!r} is over {MAX_FILE_BYTES} bytes")
+            raise _failure(f"the file of secret {name!r} is over {MAX_FILE_BYTES} bytes", "is it a secret?")
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            raise _failure(f"the file of secret {name!r} is not UTF-8") from None
+            message = f"the file of secret {name!r} is not UTF-8"
+            raise _failure(message, "secrets are text: write it in UTF-8, or as base64") from None
         return text.removesuffix("\n").removesuffix("\r")
 
     def _from_environment(self, name: str) -> str | None:
@@ -117,24 +119,29 @@ def _ask(store: Implementation, **arguments: str) -> Any:
     except (Exception, SystemExit) as error:
         # only the class: the text may hold what was being looked up
         what = type(error).__name__
-        raise _failure(f"the secret store {store.plugin} failed in {store.hook}: {what}") from error
+        message = f"the secret store {store.plugin} failed in {store.hook}: {what}"
+        raise _failure(
+            message, f"see to the store behind {store.plugin}, or uninstall {store.plugin}"
+        ) from error
 
 
 def _text(store: Implementation, value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise _failure(
-        f"the secret store {store.plugin} answered {store.hook} with {type(value).__name__}, not text"
-    )
+    what = type(value).__name__
+    message = f"the secret store {store.plugin} answered {store.hook} with {what}, not text"
+    raise _failure(message, f"mend or uninstall {store.plugin}")
 
 
 def _mapping(store: Implementation, answer: Any) -> dict[str, str]:
     if answer is None:
         return {}
     if not isinstance(answer, Mapping):
-        raise _failure(f"the secret store {store.plugin} answered {store.hook} with {type(answer).__name__}")
+        what = type(answer).__name__
+        message = f"the secret store {store.plugin} answered {store.hook} with {what}, not a mapping"
+        raise _failure(message, f"mend or uninstall {store.plugin}")
     return {_text(store, key): _text(store, value) for key, value in answer.items()}
 
 
-def _failure(message: str) -> ConfigError:
-    return ConfigError(message, reason="secret-store")
+def _failure(message: str, hint: str) -> ConfigError:
+    return ConfigError(message, hint=hint, reason="secret-store")

@@ -23,7 +23,7 @@ from pydantic import (
 
 from enginehost.address import format_address, is_loopback, parse_address
 from enginehost.auth_settings import OidcSettings, TokenSettings, UserPath, at_home
-from enginehost.checked_model import Section, checked
+from enginehost.checked_model import Section, checked, joined
 from enginehost.errors import ConfigError
 from enginehost.policy_rules import PolicyRules, Word, Words
 from enginehost.settings_layers import (
@@ -136,7 +136,9 @@ class AuditSettings(Section):
     """The audit record: who called what, when, with which outcome."""
 
     shorthand: ClassVar[str] = "path"
-    path: UserPath | None = Field(default=None, description="The file it is appended to; none: not kept.")
+    path: UserPath | None = Field(
+        default=None, description="The file it is appended to, in a folder that exists; none: not kept."
+    )
     values: bool = Field(default=False, description="Whether arguments and results stand in it too.")
 
 
@@ -284,16 +286,22 @@ def load_settings(
     process's) with the prefix ``ENGINEHOST_`` and ``__`` between section and key; ``overrides`` are
     named likewise (``http__docs=False``) or by section, and ``None`` counts as not given.
 
-    Raises :class:`~enginehost.errors.ConfigError` with the place of what is wrong.
+    Raises :class:`~enginehost.errors.ConfigError` with the places of all that is wrong.
     """
     environ = os.environ if environ is None else environ
     file = config or (Path(given) if (given := environ.get(f"{PREFIX}CONFIG")) else find_file(folder))
+    wrong: list[ConfigError] = []
     layers = [
         Layer({"state_dir": default_state_dir(environ)}, {}),
         *([file_layer(HostSettings, file)] if file else []),
-        environment_layer(HostSettings, environ),
+        environment_layer(HostSettings, environ, wrong.append),
         override_layer(HostSettings, overrides),
     ]
-    settings = checked(HostSettings, merged(layers), lambda loc: locate(layers, loc) or Place(""))
+    try:
+        settings = checked(HostSettings, merged(layers), lambda loc: locate(layers, loc) or Place(""))
+    except ConfigError as error:
+        raise joined([error, *wrong]) from None
+    if wrong:
+        raise joined(wrong)
     settings._config_file = file
     return settings

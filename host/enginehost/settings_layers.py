@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,13 @@ def file_layer(model: type[BaseModel], path: Path) -> Layer:
     return Layer(_anchored(model, values, path.absolute().parent), document.places)
 
 
-def environment_layer(model: type[BaseModel], environ: Mapping[str, str]) -> Layer:
+def environment_layer(
+    model: type[BaseModel], environ: Mapping[str, str], report: Callable[[ConfigError], None]
+) -> Layer:
     """The settings in variables named ``ENGINEHOST_SECTION__KEY``; blank ones count as not set.
 
     A first part that is no setting is somebody else's variable (:func:`unknown_variables` tells); a
-    second part that is none is an error.
+    second part that is none is an error, which goes to ``report``.
     """
     layer = Layer({}, {})
     for name in sorted(environ):
@@ -58,7 +60,10 @@ def environment_layer(model: type[BaseModel], environ: Mapping[str, str]) -> Lay
             continue
         loc = _loc(name.removeprefix(PREFIX).lower())
         if loc[0] in model.model_fields:
-            _put(model, layer, loc, value, Place(name))
+            try:
+                _put(model, layer, loc, value, Place(name))
+            except ConfigError as error:
+                report(error)
     return layer
 
 
@@ -136,7 +141,9 @@ def _expanded(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, An
     result = dict(values)
     for key, value in values.items():
         section = submodel(model, (key,)) if key in model.model_fields else None
-        if section and issubclass(section, Section) and not isinstance(value, (Mapping, list, tuple)):
+        if section and value is None and model.model_fields[key].default is None:
+            result[key] = {}  # a section whose keys were all taken out was not left out
+        elif section and issubclass(section, Section) and not isinstance(value, (Mapping, list, tuple)):
             given = expanded(section, value)
             result[key] = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
     return result

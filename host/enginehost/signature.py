@@ -9,6 +9,9 @@ from typing import Any
 JsonSchema = Mapping[str, Any]
 """A JSON Schema 2020-12 document, as plain dicts and lists."""
 
+UNREAD = "\0"
+"""Stands for a name, or for further tags, that could not be read. A policy allows nothing for it."""
+
 NO_PARAMETERS: JsonSchema = {"type": "object", "properties": {}}
 """The schema of a function that takes nothing."""
 

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,12 +16,16 @@ from typing import Any, TextIO
 import orjson
 
 from enginehost.errors import ConfigError
-from enginehost.record import CallRecord, RawRecord, Sink, call_record, cause_text
+from enginehost.log_stream import LogStream, Unwritten
+from enginehost.record import CallRecord, RawRecord, Sink, Untaken, call_record, cause_text
 from enginehost.safe_text import Redact
 from enginehost.values import encode
 
 MOST_KEPT = 64 * 1024 * 1024
 """Bytes of audit lines that are kept while the file cannot be written."""
+
+MOST_OF_A_VALUE = 64 * 1024
+"""Bytes of JSON that an audit keeps of the arguments, and of the result, of a call."""
 
 _LONG = 500
 
@@ -55,9 +60,21 @@ def line(
         more["error"] = redact(_text(error))
         if cause and (text := cause_text(error, redact=redact)):
             more["cause"] = text
+    start = b"%b,%b" % (known, _encoded(more)[1:-2]) if more else known
     if values:
-        more["arguments"], more["result"] = arguments, result
-    return b"%b,%b" % (known, _encoded(more)[1:]) if more else known + b"}\n"
+        return b'%b,"arguments":%b,"result":%b}\n' % (start, _bounded(arguments), _bounded(result))
+    return start + b"}\n"
+
+
+def _bounded(value: Any) -> bytes:
+    """A value as JSON; what is too long is the beginning of its text, marked, with the length it has."""
+    try:
+        data = orjson.dumps(value, default=str)
+    except Exception:  # noqa: BLE001 - lone surrogates, huge integers, a `__str__` that raises, …
+        data = _member(value)
+    if len(data) <= MOST_OF_A_VALUE:
+        return data
+    return orjson.dumps({"$cut": data[:MOST_OF_A_VALUE].decode("utf-8", "ignore"), "bytes": len(data)})
 
 
 @lru_cache(1024)
@@ -105,30 +122,27 @@ def json_log(stream: TextIO, redact: Redact = str) -> Sink:
 
     ``redact`` takes known secrets out of what the line says of an error, here and in the other sinks.
     """
+    log = LogStream.of(stream)
+    utf8 = log.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def sink(records: Sequence[RawRecord]) -> None:
-        text = b"".join([line(record, "call", cause=True, redact=redact) for record in records]).decode()
-        try:
-            stream.write(text)
-        except UnicodeEncodeError:  # a stream that is not UTF-8: JSON can say it in ASCII
-            stream.write("".join(f"{_ascii(each)}\n" for each in text.splitlines()))
-        stream.flush()
+        texts = [line(record, "call", cause=True, redact=redact).decode() for record in records]
+        log.put(texts if utf8 else [_ascii(text) for text in texts])
 
     return sink
 
 
-def _ascii(line: str) -> str:
-    return json.dumps(json.loads(line), separators=(",", ":"))
+def _ascii(text: str) -> str:
+    """A line that any stream can take."""
+    return text if text.isascii() else json.dumps(json.loads(text), separators=(",", ":")) + "\n"
 
 
 def console_log(stream: TextIO, redact: Redact = str) -> Sink:
     """One short line per call for people at a terminal."""
+    log = LogStream.of(stream)
 
     def sink(records: Sequence[RawRecord]) -> None:
-        encoding = stream.encoding or "utf-8"
-        text = "".join([_for_people(record, redact) for record in records])
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+        log.put([_for_people(record, redact) for record in records])
 
     return sink
 
@@ -143,7 +157,7 @@ def _for_people(record: RawRecord, redact: Redact) -> str:
         return f"{text}\n"
     cause = cause_text(record.error, redact=redact).splitlines()
     error = " ".join(redact(_text(record.error)).split())[:300]
-    return "".join((f"{text}  {_visible(error)}\n", *(f"{_visible(line)}\n" for line in cause)))
+    return "".join((f"{text}  {_visible(error)}\n", *(f"  | {_visible(line)}\n" for line in cause)))
 
 
 def _from(peer: str) -> str:
@@ -163,6 +177,35 @@ def _text(error: BaseException) -> str:
         return f"({type(error).__name__} without a text)"
 
 
+def check_audit(path: Path) -> None:
+    """Look whether an audit can be kept in ``path``, and touch nothing. Raises ``ConfigError``.
+
+    Folders are not made: one that is misspelt would take the record where nobody looks for it.
+    """
+    if found := _obstacle(path):
+        raise _no_audit(path, os.strerror(found))
+
+
+def _obstacle(path: Path) -> int:
+    """The number of the error that opening the file would meet; 0 for none."""
+    if os.access(path, os.F_OK):
+        if path.is_dir():
+            return errno.EISDIR
+        return 0 if os.access(path, os.W_OK) else errno.EACCES
+    if not os.access(path.parent, os.F_OK):
+        return errno.ENOENT
+    if not path.parent.is_dir():
+        return errno.ENOTDIR
+    return 0 if os.access(path.parent, os.W_OK | os.X_OK) else errno.EACCES
+
+
+def _no_audit(path: Path, reason: str | None) -> ConfigError:
+    hint = "choose a file this user can write (setting audit.path)"
+    if reason == os.strerror(errno.ENOENT):
+        hint = f"make its folder, or correct the setting audit.path: mkdir -p {shlex.quote(str(path.parent))}"
+    return ConfigError(f"the audit file cannot be opened: {reason}", path=str(path), hint=hint)
+
+
 class AuditFile:
     """One JSON line per call, appended to a file that only its owner reads; each batch is one write."""
 
@@ -171,28 +214,24 @@ class AuditFile:
         self._redact = redact
         self._unwritten = bytearray()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = os.open(
                 path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
-            message = f"the audit file cannot be opened: {error.strerror}"
-            hint = "choose a file this user can write (setting audit.path)"
-            raise ConfigError(message, path=str(path), hint=hint) from error
+            raise _no_audit(path, error.strerror) from error
 
     def __call__(self, records: Sequence[RawRecord]) -> None:
         """Append the records. What cannot be written (a full disk) is kept and written first next time.
 
-        Raises ``OSError``; then at most :data:`MOST_KEPT` bytes are kept, and what is lost is logged.
+        Raises ``Unwritten``; then at most :data:`MOST_KEPT` bytes are kept, and what is lost is logged.
         """
         self._unwritten += b"".join(
             [line(record, "audit", values=self._values, redact=self._redact) for record in records]
         )
         try:
             self._write()
-        except OSError:
-            self._forget_beyond(MOST_KEPT)
-            raise
+        except OSError as error:
+            raise Unwritten(error, self._forget_beyond(MOST_KEPT)) from error
 
     def close(self) -> None:
         """Close the file, once."""
@@ -213,13 +252,15 @@ class AuditFile:
         while self._unwritten and self._descriptor is not None:
             del self._unwritten[: os.write(self._descriptor, self._unwritten)]
 
-    def _forget_beyond(self, most: int) -> None:
+    def _forget_beyond(self, most: int) -> int:
+        """Keep whole lines from the front: the first may be the rest of one that is half written."""
         if len(self._unwritten) <= most:
-            return
-        # Keep whole lines from the front: the first may be the rest of one that is half written.
+            return 0
         keep = self._unwritten.rfind(b"\n", 0, most) + 1
-        _log.error("%d audit records are lost", self._unwritten.count(b"\n", keep))
+        lost = self._unwritten.count(b"\n", keep)
+        _log.error("%d audit records are lost", lost)
         del self._unwritten[keep:]
+        return lost
 
 
 def each(observe: Callable[[CallRecord], None], redact: Redact = str) -> Sink:
@@ -235,6 +276,6 @@ def each(observe: Callable[[CallRecord], None], redact: Redact = str) -> Sink:
         if failures:
             name = getattr(observe, "__qualname__", "a plugin")
             text = f"{name} failed on {len(failures)} of {len(records)} call records"
-            raise RuntimeError(text) from failures[0]
+            raise Untaken(text, len(failures)) from failures[0]
 
     return sink

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from enginehost.diagnostics import Severity
-from enginehost.errors import EngineHostError
+from enginehost.errors import ConfigError, EngineHostError
 from enginehost.keys import PUBLIC_KEYS
+from enginehost.regular_file import read_regular
 
 MAX_LENGTH = 1_000_000
 """The longest text that a value may become, in characters."""
@@ -47,14 +49,15 @@ def read_text_file(path: Path) -> str:
     What the kernel shows as files is refused: the environment and the memory of processes are among it.
     """
     if any(path.resolve().is_relative_to(folder) for folder in _KERNEL_FOLDERS):
-        raise PermissionError(errno.EACCES, "it lies in a folder of the kernel's")
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path.name}")
-    with path.open(encoding="utf-8") as file:
-        text = file.read(MAX_LENGTH + 1)
+        raise KernelFile(errno.EACCES, "it lies in a folder of the kernel's")
+    text = read_regular(path, 4 * MAX_LENGTH + 1).decode().replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > MAX_LENGTH:
-        raise OSError(f"{path.name} has more than {MAX_LENGTH} characters")
+        raise OSError(errno.EFBIG, f"it has more than {MAX_LENGTH} characters")
     return text
+
+
+class KernelFile(PermissionError):
+    """What the kernel shows as a file."""
 
 
 _KERNEL_FOLDERS = ("/proc", "/dev", "/sys")
@@ -109,6 +112,14 @@ class _Failed(Exception):
     """A value cannot be expanded; the finding is reported already."""
 
 
+class _Fetched(NamedTuple):
+    """A value from outside; where there is none, why, and what to do about it."""
+
+    value: str | None
+    reason: str = ""
+    hint: str = ""
+
+
 class Substitution:
     """Expands the values of one file.
 
@@ -131,9 +142,10 @@ class Substitution:
         self._unique_name = unique_name
         self._report = report
         self._done: dict[str, str] = {}
-        self._fetched: dict[tuple[str, str], tuple[str | None, str]] = {}
-        """What came from outside: the value, or why there is none."""
+        self._fetched: dict[tuple[str, str], _Fetched] = {}
         self._left = MAX_TOTAL
+        self.failed: set[str] = set()
+        """Keys whose text could not be expanded."""
         self.confidential: set[str] = set()
         """Keys whose text holds something from outside the file."""
         self.secret: set[str] = set()
@@ -152,6 +164,7 @@ class Substitution:
         try:
             text = self._expand(key, template, (key,))
         except _Failed:
+            self.failed.add(key)
             return template
         return self._without_folder(key, text) if key in self._local and key in PUBLIC_KEYS else text
 
@@ -207,7 +220,7 @@ class Substitution:
         name, has_default, default = body.partition(":-")
         source, colon, argument = name.partition(":")
         if colon and source in _OUTSIDE:
-            value = self._outside(key, source, argument, bool(has_default))
+            value = self._outside(source, argument, chain, bool(has_default))
         else:
             value = self._other_key(key, name, chain)
             if value is None and not has_default:
@@ -252,37 +265,46 @@ class Substitution:
             self.secret.add(key)
         return self._done[other]
 
-    def _outside(self, key: str, source: str, name: str, has_default: bool) -> str | None:
+    def _outside(self, source: str, name: str, chain: tuple[str, ...], has_default: bool) -> str | None:
+        key = chain[-1]
         self.confidential.add(key)
         if (source, name) not in self._fetched:
             self._fetched[source, name] = self._fetch(source, name)
-        value, reason = self._fetched[source, name]
-        if value is None and not has_default:
-            message = f"takes ${{{source}:{name}}}, which {reason}"
-            raise self._failed(key, f"unresolved-{source}", message, self._hint(source, name))
-        if value is not None and (source == "secret" or (source == "env" and is_secret_name(name))):
+        value, reason, hint = self._fetched[source, name]
+        telling = source == "secret" or (source == "env" and is_secret_name(name))
+        if value is None and has_default:
+            return None
+        if telling:
             self.secret.add(key)
+        if value is None:
+            if telling and chain[0] in PUBLIC_KEYS:  # which is told, and where it comes from is not the point
+                self.secret.update(chain)
+                raise _Failed
+            raise self._failed(
+                key, f"unresolved-{source}", f"takes ${{{source}:{name}}}, which {reason}", hint
+            )
         return value
 
-    def _fetch(self, source: str, name: str) -> tuple[str | None, str]:
-        """The value, or ``None`` and why there is none."""
+    def _fetch(self, source: str, name: str) -> _Fetched:
         if len(self._fetched) >= MAX_FETCHED:
-            return None, f"is one too many: a file takes at most {MAX_FETCHED} values from outside"
+            return _Fetched(None, f"is one too many: a file takes at most {MAX_FETCHED} values from outside")
         try:
-            if source == "file":
-                return _without_line_end(self._sources.file(self._folder / name)), ""
-            return (self._sources.env if source == "env" else self._sources.secret)(name), "is not known"
+            if source == "env":
+                return _Fetched(self._sources.env(name), "is not set", _ENV_HINT.format(name=name))
+            if source == "secret":
+                value = self._sources.secret(name)
+                return _Fetched(value, "is not known", "" if value else self._sources.secret_place(name))
+            return _Fetched(_without_line_end(self._sources.file(self._folder / name)))
         except EngineHostError as error:
-            return None, f"cannot be had: {error.message}"
+            hint = error.hint if isinstance(error, ConfigError) else ""
+            return _Fetched(None, f"cannot be had: {error.message}", hint)
         except OSError as error:
-            return None, f"cannot be read: {error.strerror or type(error).__name__}"
+            reason = error.strerror or str(error) or type(error).__name__
+            return _Fetched(None, f"cannot be read: {reason}", _file_hint(name, error))
         except ValueError:
-            return None, "is not UTF-8 text, or has an impossible name"
-
-    def _hint(self, source: str, name: str) -> str:
-        if source == "secret":
-            return self._sources.secret_place(name)
-        return _HINTS[source].format(name=name)
+            return _Fetched(
+                None, "is not UTF-8 text, or has an impossible name", "secrets and values are text"
+            )
 
     def _unknown(self, key: str, whole: str, name: str) -> None:
         message = f"{key}: there is no key {name!r}; {whole} stays as it is"
@@ -294,10 +316,19 @@ class Substitution:
         return _Failed()
 
 
-_HINTS = {
-    "env": "set the environment variable {name}, or give a default: ${{env:{name}:-…}}",
-    "file": "the path is relative to the smss file",
-}
+_ENV_HINT = "set the environment variable {name}, or give a default: ${{env:{name}:-…}}"
+
+
+def _file_hint(name: str, error: OSError) -> str:
+    """What to do about a file that cannot be read."""
+    if isinstance(error, KernelFile):
+        return "what the kernel shows as files is refused; put the text into a file of your own"
+    if isinstance(error, PermissionError):
+        return "let the user that the host runs as read it"
+    if not isinstance(error, FileNotFoundError):
+        return ""
+    where = "" if Path(name).is_absolute() else "the path starts in the folder of the smss file; "
+    return f"{where}make the file, or give a default: ${{file:{name}:-…}}"
 
 
 def is_secret_name(name: str) -> bool:

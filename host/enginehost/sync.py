@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from enginehost.caller import LOCAL, Caller
 from enginehost.errors import EngineUnavailable
@@ -40,6 +40,8 @@ class HostSync:
         """Whoever hands work to the loop holds it, so that the loop never ends before it has begun that."""
         self._ending = threading.Lock()
         """One stop at a time; a second waits for the first."""
+        self._held: dict[AsyncGenerator[Any, None], threading.Thread] = {}
+        """Streams of which a thread has an item and has not yet come for the next one."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -73,6 +75,7 @@ class HostSync:
             if self._loop is None or self._thread is None:
                 return
             try:
+                self._leave_abandoned()
                 self._run(self._host.stop())
             finally:
                 with self._handing:
@@ -113,10 +116,21 @@ class HostSync:
 
         try:
             while (item := self._run(step())) is not _END:
+                self._held[items] = threading.current_thread()
                 yield item
+                self._held.pop(items, None)
         finally:
+            self._held.pop(items, None)
             with suppress(EngineUnavailable):  # the host has stopped and closed it
                 self._run(leave())
+
+    def _leave_abandoned(self) -> None:
+        """Close the streams that nobody can read on: those that this thread holds, or one that has ended."""
+        here = threading.current_thread()
+        for items, holder in tuple(self._held.items()):
+            if holder is here or not holder.is_alive():
+                with suppress(RuntimeError):  # somebody reads on after all
+                    self._run(items.aclose())
 
     def functions(self, tags: Iterable[str] = ()) -> list[Entry]:
         """The functions, by name; with ``tags``, those that have one of them."""
@@ -134,24 +148,63 @@ class HostSync:
             self._loop.run_forever()
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        errand = _Errand(coroutine)
         try:
-            future = self._hand_over(coroutine)
+            self._hand_over(errand.start)
+            return errand.future.result()
         except BaseException:
-            coroutine.close()
-            raise
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
+            if not errand.future.done():  # interrupted, perhaps in the middle of handing over
+                self._drop(errand)
             raise
 
-    def _hand_over(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    def _hand_over(self, step: Callable[[], None]) -> None:
         if threading.current_thread() is self._thread:
             raise RuntimeError("the host's own thread would wait for itself; await the methods of `.host`")
         with self._handing:
             if self._loop is None:
-                raise EngineUnavailable("the host does not run", state="closing")
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+                raise self._not_running()
+            self._loop.call_soon_threadsafe(step)
+
+    def _drop(self, errand: _Errand[Any]) -> None:
+        try:
+            self._hand_over(errand.drop)
+        except (RuntimeError, EngineUnavailable):  # there is no loop that could have begun it
+            with suppress(RuntimeError):  # its loop is closed, and has ended it
+                errand.drop()
+
+    def _not_running(self) -> EngineUnavailable:
+        if self._thread is not None:
+            return EngineUnavailable("the host does not run any more", state="closing")
+        how = "use `with HostSync(…) as host`, or `host.start()`"
+        return EngineUnavailable(f"the host does not run yet: {how}", state="loading")
+
+
+class _Errand(Generic[T]):
+    """A coroutine that the loop runs for another thread. All but ``future`` belongs to the loop."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.future: Future[T] = Future()
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._ended)
+
+    def drop(self) -> None:
+        """End it, begun or not: nobody waits any more."""
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._coroutine.close()
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.future.cancel()
+        elif (error := task.exception()) is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(task.result())
 
 
 async def _in_loop(work: Callable[[], T]) -> T:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from enginehost.auth_settings import token_digest
 from enginehost.caller import Caller
+from enginehost.checked_model import joined
 from enginehost.errors import ConfigError
+from enginehost.regular_file import read_regular
 
 if TYPE_CHECKING:
     from enginehost.auth_settings import TokenSettings
@@ -37,19 +40,28 @@ class Proof:
 class TokenTable:
     """The callers whose tokens the settings list. Files and variables are read once, here.
 
-    Raises :class:`~enginehost.errors.ConfigError`, naming the token's owner, for one that cannot be
-    had, that is too short, or that two owners share.
+    Raises :class:`~enginehost.errors.ConfigError`, naming the token's owner, for those that cannot be
+    had, that are too short, or that two owners share.
     """
 
     def __init__(self, tokens: Sequence[TokenSettings], environ: Mapping[str, str]) -> None:
         self._proofs: dict[bytes, tuple[bytes, Proof]] = {}
+        wrong: list[ConfigError] = []
         for token in tokens:
-            digest = _digest(token, environ)
-            if digest in self._proofs:
-                first = self._proofs[digest][1].caller.subject
-                raise ConfigError(f"tokens: {first!r} and {token.name!r} have the same token")
-            caller = Caller(token.name, tenant=token.tenant, scopes=frozenset(token.scopes))
-            self._proofs[digest] = (digest, Proof(caller))
+            try:
+                self._add(token, _digest(token, environ))
+            except ConfigError as error:
+                wrong.append(error)
+        if wrong:
+            raise joined(wrong)
+
+    def _add(self, token: TokenSettings, digest: bytes) -> None:
+        if digest in self._proofs:
+            first = self._proofs[digest][1].caller.subject
+            hint = f"`{shlex.join(['enginehost', 'token', token.name])}` makes another one"
+            raise ConfigError(f"tokens: {first!r} and {token.name!r} have the same token", hint=hint)
+        caller = Caller(token.name, tenant=token.tenant, scopes=frozenset(token.scopes))
+        self._proofs[digest] = (digest, Proof(caller))
 
     def find(self, digest: bytes) -> Proof | None:
         """Who shows the token with this SHA-256."""
@@ -75,15 +87,15 @@ def _text(token: TokenSettings, environ: Mapping[str, str]) -> str:
     if token.token_env is not None:
         if token.token_env not in environ:
             raise ConfigError(
-                f"the token of {token.name!r} is missing: the variable {token.token_env} is not set"
+                f"the token of {token.name!r} is missing: the variable {token.token_env} is not set",
+                hint=f"export {token.token_env}=…, where the host starts",
             )
         return environ[token.token_env].strip()
     path = token.token_file
     if path is None:
         raise AssertionError("the settings see to it that one way is given")
     try:
-        with path.open("rb") as file:
-            return file.read(_MAX_FILE).decode("ascii").strip()
+        return read_regular(path, _MAX_FILE).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it holds more than ASCII text"
         raise ConfigError(f"the token of {token.name!r} cannot be read: {reason}", path=str(path)) from None

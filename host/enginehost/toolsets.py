@@ -43,12 +43,12 @@ class ToolSets:
             self._names[rule] = (self._catalog.version, names)
         return names
 
-    def resolve(self, name: str, kind: str | None, may_view: Callable[[Entry | None], bool]) -> str:
+    def resolve(self, name: str, kind: str | None, visible: Callable[[str], Entry | None]) -> str:
         """The function that a face shows as ``name``; see :meth:`enginehost.host.Host.resolve`."""
-        if self._catalog.get(name) is not None:
+        if visible(name) is not None:
             return name
         for one in spec_kinds() if kind is None else (kind,):
             found = self.face_names(one).from_face(name)
-            if found and may_view(self._catalog.get(found)):
+            if found and found != name and visible(found) is not None:
                 return found
         return name

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from enginehost.engine import Call
+from enginehost.engine import CURRENT, Call
 from enginehost.errors import EngineHostError
+from enginehost.trace_context import state_members
 
 
 class Tracing:
@@ -31,19 +32,15 @@ class Tracing:
     def start(self, call: Call, *, current: bool = True) -> Any:
         """A span for ``call``, which takes over its ids; give the result to :meth:`end`.
 
+        Whether it is recorded is the sampler's word, which knows whether the caller records its own.
         ``current`` makes it the parent of what the function traces. A stream's span is not: its
         consumer may close it from another context.
         """
         from opentelemetry import context, trace
 
-        above = None
-        if call.parent:
-            sampled = trace.TraceFlags(trace.TraceFlags.SAMPLED)
-            remote = trace.SpanContext(call.trace, call.parent, is_remote=True, trace_flags=sampled)
-            above = trace.set_span_in_context(trace.NonRecordingSpan(remote))
         span = self._tracer.start_span(
             f"call {call.function[:200]}",
-            context=above,
+            context=_above(call) if call.parent else None,
             kind=trace.SpanKind.SERVER,
             attributes={
                 "enginehost.function": call.function[:200],
@@ -53,7 +50,7 @@ class Tracing:
         )
         ids = span.get_span_context()
         if ids.is_valid:
-            call.span, call.trace = ids.span_id, ids.trace_id
+            call.span, call.trace, call.traced = ids.span_id, ids.trace_id, ids
         return span, context.attach(trace.set_span_in_context(span)) if current else None
 
     def end(self, started: Any, outcome: str, failure: BaseException | None) -> None:
@@ -69,3 +66,29 @@ class Tracing:
         span.end()
         if token is not None:
             context.detach(token)
+
+
+def _above(call: Call) -> Any:
+    """The context of the span that ``call`` is a child of: that of another call here, or a caller's own."""
+    from opentelemetry import trace
+
+    calling = CURRENT.get()
+    if calling is not None and calling.traced is not None and calling.span == call.parent:
+        span = calling.traced
+    else:
+        span = _remote(call)
+    return trace.set_span_in_context(trace.NonRecordingSpan(span))
+
+
+def _remote(call: Call) -> Any:
+    from opentelemetry import trace
+
+    arrived = call.arrived
+    flags = trace.TraceFlags.SAMPLED if arrived.sampled else trace.TraceFlags.DEFAULT
+    return trace.SpanContext(
+        call.trace,
+        call.parent,
+        is_remote=True,
+        trace_flags=trace.TraceFlags(flags),
+        trace_state=trace.TraceState(state_members(arrived.state)),
+    )

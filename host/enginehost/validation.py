@@ -1,6 +1,7 @@
 """Arguments and results against their schema: a compiled verdict, and messages that help.
 
-The verdict is jsonschema-rs's (0.5 µs); only a refusal pays for jsonschema's messages.
+The verdict is jsonschema-rs's (0.5 µs), except for the few schemas with which it may take for ever; only a
+refusal pays for the messages. Both have a budget: callers choose the values, and files the schemas.
 """
 
 from __future__ import annotations
@@ -8,24 +9,24 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import cache
 from itertools import islice
 from typing import Any
 
 from enginehost.errors import ConfigError, InvalidArguments, ResultInvalid
+from enginehost.names import parameter_behind
+from enginehost.schema_references import is_endless
+from enginehost.schema_walk import Budget, Fault, TooMuch, Walk
 from enginehost.signature import JsonSchema
 from enginehost.values import NotJson, encode, to_json
+from enginehost.values._convert import Survey, survey
 
 _OPENERS = ("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "$ref")
 _COMBINERS = ("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")
 _MOST_ERRORS = 20
-
-
-def warm_up() -> None:
-    """Import what explains wrong arguments, which takes a tenth of a second."""
-    _explainer()
+_MOST_TOLD = 5
+_LONGEST_SUMMARY = 800
 
 
 def closed(parameters: JsonSchema) -> JsonSchema:
@@ -39,9 +40,13 @@ def closed(parameters: JsonSchema) -> JsonSchema:
 
 
 class Validator:
-    """One compiled schema. Raises :class:`ConfigError` where it is no schema, or refers to the network."""
+    """One compiled schema. Raises :class:`ConfigError` where it is no schema, or refers to the network.
 
-    __slots__ = ("_compiled", "_schema")
+    What takes ``hurry`` raises :class:`~enginehost.schema_walk.TooMuch` with it, where the answer takes more
+    than about two milliseconds: then it is to be asked again without, on a thread.
+    """
+
+    __slots__ = ("_compiled", "_endless", "_schema")
 
     def __init__(self, schema: JsonSchema) -> None:
         from jsonschema_rs import Draft202012Validator
@@ -52,94 +57,62 @@ class Validator:
         except ValueError as error:
             text = str(error).partition("\n")[0]
             raise ConfigError(f"the signature holds a schema that is none: {_shortened(text)}") from error
+        self._endless = is_endless(schema)
 
-    def is_valid(self, instance: Any) -> bool:
-        """Whether the instance fits. One that holds more than JSON's types may fit by its JSON form only."""
+    def at_once(self, instance: Any) -> bool:
+        """Whether the instance is known to fit at once; where not, :meth:`is_valid` tells.
+
+        One that holds more than JSON's types may fit by its JSON form only.
+        """
+        if self._endless:
+            return False
         try:
             return self._compiled.is_valid(instance)
         except ValueError:  # jsonschema-rs met a type that JSON does not have
             return False
 
-    def errors(self, instance: Any) -> list[dict[str, Any]]:
+    def is_valid(self, instance: Any, *, hurry: bool = False) -> bool:
+        """Whether the instance fits. Raises ``TooMuch`` where that cannot be told (in a hurry: so soon)."""
+        return self._walk(hurry).fits(instance) if self._endless else self.at_once(instance)
+
+    def errors(self, instance: Any, *, hurry: bool = False) -> list[dict[str, Any]]:
         """What is wrong, as ``{"pointer", "message", "allowed"?}``, at most 20, outermost first."""
-        from jsonschema import FormatChecker
+        found: list[Fault] = []
+        try:
+            for fault in islice(self._walk(hurry).faults(instance), 10 * _MOST_ERRORS):
+                found.append(fault)  # noqa: PERF402 - what was found before the budget ended counts
+        except TooMuch:
+            if hurry:
+                raise
+        if not found:
+            return [{"pointer": "", "message": "the arguments do not fit the schema"}]
+        found.sort(key=lambda fault: (len(fault.path), [str(part) for part in fault.path]))
+        return [_entry(fault) for fault in found[:_MOST_ERRORS]]
 
-        checker = _explainer()(dict(self._schema), format_checker=FormatChecker())
-        found = [_entry(error) for error in _ordered(checker.iter_errors(instance))]
-        if found:
-            return found
-        return [
-            {"pointer": _shortened(pointer(error.instance_path)), "message": _shortened(error.message)}
-            for _, error in zip(range(_MOST_ERRORS), self._compiled.iter_errors(instance), strict=False)
-        ]
-
-    def broken_rule(self, instance: Any) -> str:
+    def broken_rule(self, instance: Any, *, hurry: bool = False) -> str:
         """The first rule that the instance breaks, told without a word of the instance itself.
 
         For results: what a function should not have said is not to be read in the error either.
         """
-        error = next(iter(self._compiled.iter_errors(instance)), None)
-        path = [] if error is None else list(error.schema_path)
-        rule: Any = self._schema
         try:
-            for part in path:
-                rule = rule[part]
-        except (KeyError, IndexError, TypeError):  # the way leads over a reference
-            rule = {}
+            fault = next(self._walk(hurry).faults(instance), None)
+        except TooMuch:
+            if hurry:
+                raise
+            fault = None
+        if fault is None:
+            return "its schema as a whole"
+        rule = fault.schema[fault.keyword] if fault.keyword else fault.schema
         shown = "" if isinstance(rule, Mapping) else f" is {_shortened(_json(rule), 100)}"
-        return f"the rule {_shortened(pointer(path))}{shown}"
+        return f"the rule {_shortened(pointer(fault.rule))}{shown}"
+
+    def _walk(self, hurry: bool) -> Walk:
+        return Walk(self._schema, Budget(*_IN_A_HURRY if hurry else _WITH_TIME))
 
 
-@cache
-def _explainer() -> Any:
-    """The validator of jsonschema, with the compiled verdict where its own may take for ever.
-
-    (A pattern that backtracks, and the pairwise comparison of ``uniqueItems``: the caller chose the text.)
-    """
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
-    from jsonschema.validators import extend
-    from jsonschema_rs import is_valid
-
-    def pattern(_: Any, wanted: Any, instance: Any, __: Any) -> Iterator[Any]:
-        if isinstance(instance, str) and not is_valid({"pattern": wanted}, instance):
-            yield ValidationError(f"{_json(_shortened(instance))} does not match {_json(wanted)}")
-
-    def required(_: Any, wanted: Any, instance: Any, __: Any) -> Iterator[Any]:
-        if isinstance(instance, dict):
-            missing = (name for name in wanted if name not in instance)
-            yield from (ValidationError(f"{_json(name)} is a required property") for name in missing)
-
-    def unique(_: Any, wanted: Any, instance: Any, __: Any) -> Iterator[Any]:
-        if wanted and isinstance(instance, list) and not is_valid({"uniqueItems": True}, instance):
-            yield ValidationError("the items are not all different")
-
-    def by_pattern(_: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(instance, dict) and not is_valid({"patternProperties": wanted}, instance):
-            yield ValidationError("a parameter does not fit what patternProperties asks of its name")
-
-    def further(checker: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if "patternProperties" not in schema:
-            yield from Draft202012Validator.VALIDATORS["additionalProperties"](
-                checker, wanted, instance, schema
-            )
-
-    return extend(
-        Draft202012Validator,
-        {
-            "pattern": pattern,
-            "required": required,
-            "uniqueItems": unique,
-            "patternProperties": by_pattern,
-            "additionalProperties": further,
-        },
-    )
-
-
-def _ordered(errors: Iterator[Any]) -> list[Any]:
-    taken = [error for _, error in zip(range(10 * _MOST_ERRORS), errors, strict=False)]
-    taken.sort(key=lambda error: (len(error.absolute_path), [str(part) for part in error.absolute_path]))
-    return taken[:_MOST_ERRORS]
+_IN_A_HURRY = 500, 0.002
+"""Steps, and seconds of a processor, for which the event loop may be held."""
+_WITH_TIME = 50_000, 1.0
 
 
 def pointer(parts: Any) -> str:
@@ -147,44 +120,75 @@ def pointer(parts: Any) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def _entry(error: Any) -> dict[str, Any]:
+def _entry(fault: Fault) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "pointer": _shortened(pointer(error.absolute_path)),
-        "message": _shortened(_message(error)),
+        "pointer": _shortened(pointer(fault.path)),
+        "message": _shortened(_message(fault)),
     }
-    match error.validator:
-        case "additionalProperties" if isinstance(error.instance, Mapping):
-            known = list(error.schema.get("properties", {}))
-            entry["message"] = _unknown(error.instance, known)
+    match fault.keyword:
+        case "additionalProperties":
+            known = list(fault.schema.get("properties", {}))
+            entry["message"] = unknown_names(fault.value, known)
             entry["allowed"] = known
         case "enum":
-            entry["allowed"] = error.validator_value
+            entry["allowed"] = fault.wanted
         case "const":
-            entry["allowed"] = [error.validator_value]
+            entry["allowed"] = [fault.wanted]
         case "type" | "minimum" | "maximum" | "format" | "pattern" | "maxLength" | "minLength":
-            entry["allowed"] = {error.validator: error.validator_value}
+            entry["allowed"] = {fault.keyword: fault.wanted}
         case _:
             pass
     return entry
 
 
-def _message(error: Any) -> str:
-    """The message of jsonschema with values as JSON has them, which is what most callers write."""
-    shown, wanted = _json(error.instance), error.validator_value
-    match error.validator:
-        case "type":
-            kinds = [wanted] if isinstance(wanted, str) else wanted
-            return f"{shown} is not of type {', '.join(map(_json, kinds))}"
-        case "enum":
-            return f"{shown} is not one of {_json(wanted)}"
+def _message(fault: Fault) -> str:
+    """What is wrong, with values as JSON has them, which is what most callers write."""
+    wanted = fault.wanted
+    match fault.keyword:
+        case "required":
+            return f"{_json(wanted)} is a required property"
         case "const":
             return f"{_json(wanted)} was expected"
-        case "format":
-            return f"{shown} is not a {_json(wanted)}"
-        case _:
-            written = repr(error.instance)
-            same = error.message.startswith(written)
-            return shown + error.message[len(written) :] if same else error.message
+        case "uniqueItems":
+            return "the items are not all different"
+        case "type":
+            kinds = [wanted] if isinstance(wanted, str) else wanted
+            text = f"is not of type {', '.join(map(_json, kinds))}"
+        case "minLength" | "minItems" | "minProperties" if wanted == 1:
+            text = "should not be empty"
+        case "maxLength" | "maxItems" | "maxProperties" if wanted == 0:
+            text = "should be empty"
+        case keyword:
+            text = _TEXTS[keyword].format(_json(wanted), s="" if wanted == 1 else "s")
+    return f"{_shortened(_json(fault.value))} {text}"
+
+
+_TEXTS: Mapping[str, str] = {
+    "": "is not allowed here",
+    "additionalProperties": "has names that are not allowed",
+    "anyOf": "is not valid under any of the given schemas",
+    "contains": "does not hold as many items of the kind that it should",
+    "dependentRequired": "lacks a property that another one requires: {}",
+    "enum": "is not one of {}",
+    "exclusiveMaximum": "is not less than {}",
+    "exclusiveMinimum": "is not greater than {}",
+    "format": "is not a {}",
+    "maxItems": "has more than {} item{s}",
+    "maxLength": "is longer than {} character{s}",
+    "maxProperties": "has more than {} name{s}",
+    "maximum": "is greater than the maximum of {}",
+    "minItems": "has fewer than {} item{s}",
+    "minLength": "is shorter than {} character{s}",
+    "minProperties": "has fewer than {} name{s}",
+    "minimum": "is less than the minimum of {}",
+    "multipleOf": "is not a multiple of {}",
+    "not": "should not be valid under {}",
+    "oneOf": "is valid under none, or under several, of schemas of which it should fit one",
+    "pattern": "does not match {}",
+    "unevaluatedItems": "has items that are not allowed",
+    "unevaluatedProperties": "has names that are not allowed",
+}
+"""What is said of a value that does not fit a keyword, with what the keyword asks for."""
 
 
 def _json(value: Any) -> str:
@@ -199,47 +203,90 @@ def _shortened(message: str, limit: int = 300) -> str:
     return message if len(message) <= limit else f"{message[: limit // 2]} … {message[-limit // 2 :]}"
 
 
-def _unknown(instance: Mapping[str, Any], known: list[str]) -> str:
-    texts: list[str] = []
-    for name in islice((name for name in instance if name not in known), 5):
-        near = difflib.get_close_matches(str(name)[:100], known, n=1)
-        hint = f"; did you mean {_json(near[0])}?" if near else ""
-        texts.append(f"{_json(_shortened(str(name), 100))} is not a parameter{hint}")
+def unknown_names(instance: Mapping[str, Any], known: Sequence[str]) -> str:
+    """Which names of an object are none that are ``known``, and what may have been meant."""
+    unknown = islice((str(name) for name in instance if name not in known), 5)
+    texts = [f"{_json(_shortened(name, 100))} is not a parameter{_meant(name, known)}" for name in unknown]
     return _shortened("; ".join(texts))
 
 
-def check_arguments(name: str, validator: Validator, arguments: Mapping[str, Any]) -> None:
-    """Raise :class:`InvalidArguments` unless the arguments fit.
+def _meant(name: str, known: Sequence[str]) -> str:
+    """What was meant by a name that no parameter has: one of a tool list's making, or a misspelt one."""
+    if found := parameter_behind(name, known):
+        own, kind = found
+        return f" (it stands for {_json(own)} in {kind} tools: send their calls with ?format={kind})"
+    near = difflib.get_close_matches(name[:100], known, n=1)
+    return f" ({_DID_YOU_MEAN} {_json(near[0])}?)" if near else ""
+
+
+_DID_YOU_MEAN = "did you mean"
+
+
+def check_arguments(
+    name: str, validator: Validator, arguments: Mapping[str, Any], *, hurry: bool = False
+) -> None:
+    """Raise :class:`InvalidArguments` unless the arguments fit; ``hurry`` as in :class:`Validator`.
 
     Rich Python values (a ``datetime`` for a ``date-time`` string) count by their JSON form.
     """
-    if not validator.is_valid(arguments):
-        plain = _plain(name, arguments)
-        if not validator.is_valid(plain):
-            errors = validator.errors(plain)
-            first = errors[0] if errors else {"pointer": "", "message": "does not fit the schema"}
-            where = f" at {first['pointer']}" if first["pointer"] else ""
-            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-            raise InvalidArguments(f"{name}{where}: {first['message']}{more}", errors=errors)
+    if validator.at_once(arguments):
+        return
+    plain = _plain(name, arguments)
+    try:
+        if validator.is_valid(plain, hurry=hurry):
+            return
+    except TooMuch:
+        if hurry:
+            raise
+        message = "the arguments are too many, or nest too deep, for a schema that refers to itself"
+        raise InvalidArguments(f"{name}: {message}", errors=[{"pointer": "", "message": message}]) from None
+    errors = validator.errors(plain, hurry=hurry)
+    raise InvalidArguments(summary(name, errors), errors=errors)
+
+
+def summary(name: str, errors: Sequence[Mapping[str, Any]]) -> str:
+    """One line that says everything, as far as a line goes: it may be all that somebody reads.
+
+    A misspelt name stands before the required one that it leaves out.
+    """
+    if not errors:
+        return f"{name}: the arguments do not fit the schema"
+    first, *others = sorted(errors, key=lambda error: _DID_YOU_MEAN not in error["message"])[:_MOST_TOLD]
+    texts = [
+        f"at {one['pointer']}: {one['message']}" if one["pointer"] else one["message"]
+        for one in (first, *others)
+    ]
+    more = f" (and {len(errors) - _MOST_TOLD} more)" if len(errors) > _MOST_TOLD else ""
+    head = f"{name} " if first["pointer"] else f"{name}: "
+    return head + _shortened("; ".join(texts), _LONGEST_SUMMARY) + more
 
 
 def _plain(name: str, arguments: Mapping[str, Any]) -> Any:
     try:
-        return to_json(arguments)
+        if survey(arguments) is Survey.ODD:
+            return to_json(arguments)
+        encode(arguments)  # far faster than the walk, and as strict
+        return arguments
     except NotJson as error:
-        found = {"pointer": error.pointer, "message": error.message}
-        raise InvalidArguments(f"{name}: {error.message}", errors=[found]) from error
+        errors = [{"pointer": error.pointer, "message": error.reason}]
+        raise InvalidArguments(summary(name, errors), errors=errors) from error
 
 
-def check_result(name: str, validator: Validator, result: Any) -> None:
-    """Raise :class:`ResultInvalid` unless the result is what the signature promises."""
-    if validator.is_valid(result):
+def check_result(name: str, validator: Validator, result: Any, *, hurry: bool = False) -> None:
+    """Raise :class:`ResultInvalid` unless the result is what the signature promises; ``hurry`` as above."""
+    if validator.at_once(result):
         return
     plain = to_json(result)
-    if not validator.is_valid(plain):
-        raise ResultInvalid(
-            f"{name} answered with what its signature forbids: {validator.broken_rule(plain)}"
-        )
+    try:
+        if validator.is_valid(plain, hurry=hurry):
+            return
+        rule = validator.broken_rule(plain, hurry=hurry)
+    except TooMuch:
+        if hurry:
+            raise
+        message = "the result is too much, or nests too deep, for a schema that refers to itself"
+        raise ResultInvalid(f"{name}: {message}") from None
+    raise ResultInvalid(f"{name} answered with what its signature forbids: {rule}")
 
 
 def coerced(parameters: JsonSchema, arguments: Mapping[str, Any]) -> dict[str, Any]:

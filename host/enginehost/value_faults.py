@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _TEXTS: Mapping[str, str] = {
@@ -42,6 +42,26 @@ def fault_text(fault: Mapping[str, Any]) -> str:
         return _TEXTS[kind].format(**{name: _number(value) for name, value in context.items()})
     text = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text.replace("Input should be", "has to be").replace("Input should", "has to")
+
+
+_UNPARSED = {"int_parsing", "int_type", "int_from_float", "float_parsing", "float_type", "finite_number"}
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def bounds_text(rules: Iterable[Any], fault: Mapping[str, Any]) -> str:
+    """What else is asked of a number that is none, to stand behind :func:`fault_text`.
+
+    ``rules`` is the ``metadata`` of the field.
+    """
+    if str(fault["type"]) not in _UNPARSED:
+        return ""
+    bounds = [
+        f"{words} {_number(getattr(rule, name))}"
+        for rule in rules
+        for name, words in _BOUNDS.items()
+        if getattr(rule, name, None) is not None
+    ]
+    return f", {' and '.join(bounds)}" if bounds else ""
 
 
 def _number(value: Any) -> Any:

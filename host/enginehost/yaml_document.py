@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from enginehost.errors import ConfigError
+from enginehost.regular_file import read_regular
 
 if TYPE_CHECKING:
     from yaml import MappingNode, Node, SequenceNode
@@ -47,8 +48,7 @@ class Document:
 def read_document(path: Path) -> Document:
     """The YAML document in ``path``. Raises :class:`ConfigError` for whatever is wrong with it."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not usable"
         raise ConfigError(f"the file cannot be read: {reason}", path=str(path)) from error

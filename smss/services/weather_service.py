@@ -6,8 +6,8 @@ Python. The weather is made up, and the same every time.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -54,8 +54,16 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 8585
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+    parser = argparse.ArgumentParser(description="A small REST service for the example current_weather.smss.")
+    parser.add_argument(
+        "port", nargs="?", type=int, default=8585, help="where it listens (8585; 0 is a free one)"
+    )
+    port: int = parser.parse_args().port
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except (OSError, OverflowError) as error:
+        parser.error(f"it cannot listen on port {port}: {error}; name another one")
+    with server:
         print(f"weather at http://127.0.0.1:{server.server_port}/v1/weather/Berlin", flush=True)
         try:
             server.serve_forever()

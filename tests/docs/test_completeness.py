@@ -171,7 +171,17 @@ def test_every_public_name_is_described() -> None:
 
 def vars_of(cls: type) -> list[str]:
     """The methods that users of a host call. Faces have the rest."""
-    faces = {"call_json", "stream_json", "refuse", "face_names", "accepting", "in_flight", "policy"}
+    faces = {
+        "visible",
+        "new_call",
+        "call_json",
+        "stream_json",
+        "refuse",
+        "face_names",
+        "accepting",
+        "in_flight",
+        "policy",
+    }
     return [name for name in vars(cls) if not name.startswith("_") and name not in faces]
 
 

@@ -34,13 +34,13 @@ def double(n):
     if n < 0:
         raise ValueError("too small")
     if n == 1_000_000:
-        time.sleep(30)
+        time.sleep(300)
     return 2 * n
 
 async def double_async(n):
     if n < 0:
         raise ValueError("too small")
-    await asyncio.sleep(30 if n == 1_000_000 else 0)
+    await asyncio.sleep(300 if n == 1_000_000 else 0)
     return 2 * n
 
 def count(n):
@@ -49,12 +49,12 @@ def count(n):
     for item in range(int(n)):
         yield item
     if n == 7:
-        time.sleep(30)
+        time.sleep(300)
 
 async def count_async(n):
     for item in range(int(n)):
         yield item
-    await asyncio.sleep(30 if n == 7 else 0)
+    await asyncio.sleep(300 if n == 7 else 0)
 """
 
 DOUBLED = (({"n": 1}, 2), ({"n": 2.5}, 5.0), ({"n": 0}, 0), ({"n": 123456789}, 246913578))
@@ -134,7 +134,7 @@ class TestReactor(EngineContract):
                     if n < 0:
                         return NounMetadata.error("too small")
                     if n == 1_000_000:
-                        time.sleep(30)
+                        time.sleep(300)
                     return NounMetadata(2 * n)
             """)
         )
@@ -159,7 +159,7 @@ class TestPythonClass(EngineContract):
                     if n < 0:
                         raise ValueError("too small")
                     if n == 1_000_000:
-                        await asyncio.sleep(30)
+                        await asyncio.sleep(300)
                     return 2 * n
             """)
         )
@@ -182,7 +182,7 @@ class Service(BaseHTTPRequestHandler):
             self.count(int(n))
         else:
             if n == 1_000_000:
-                self.leaving.wait(30)
+                self.leaving.wait(300)
             self.answer(200, 2 * n)
 
     def count(self, n: int) -> None:
@@ -194,7 +194,7 @@ class Service(BaseHTTPRequestHandler):
             self.wfile.write(b"%d\n" % item)
         self.wfile.flush()
         if n == 7:
-            self.leaving.wait(30)
+            self.leaving.wait(300)
         self.close_connection = True
 
     def answer(self, status: int, value: Any) -> None:

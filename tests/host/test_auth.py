@@ -92,6 +92,17 @@ def test_a_token_that_cannot_be_had_is_an_error_that_names_its_owner(tmp_path: P
         Authenticator(settings({"name": "carol", "token_env": "MY_TOKEN"}), environ={})
 
 
+def test_all_tokens_that_cannot_be_had_are_told():
+    entries = [{"name": name, "token_env": name.upper()} for name in ("carol", "dave", "erin")]
+    with pytest.raises(ConfigError) as caught:
+        Authenticator(settings(*entries), environ={"DAVE": "short", "ERIN": TOKEN})
+    missing, short = caught.value, *caught.value.others
+    assert "'carol'" in missing.message
+    assert "export CAROL=" in missing.hint
+    assert "'dave'" in short.message
+    assert "`enginehost token NAME`" in short.message
+
+
 def test_one_subject_may_have_two_tokens_but_two_may_not_share_one():
     found = Authenticator(settings({"name": "a", "token": TOKEN}, {"name": "a", "token": OTHER}))
     assert found.authenticate_now(f"Bearer {TOKEN}", "http") == found.authenticate_now(

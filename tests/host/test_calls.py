@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -23,6 +22,7 @@ from enginehost.errors import (
     EngineUnavailable,
     ExecutionFailed,
     InvalidArguments,
+    OutcomeUnknown,
     Overloaded,
     ResultInvalid,
     TooLarge,
@@ -132,7 +132,10 @@ async def test_integers_beyond_two_to_the_53_stay_exact() -> None:
     async with serving(function(same, "same", schema)) as host:
         for number in (2**53 + 1, 2**64 + 1, -(10**30)):
             assert await host.call("same", {"n": number}) == number
-            assert await host.call_json("same", {"n": number}, caller=Caller("x")) == str(number).encode()
+            assert (
+                await host.call_json(host.new_call("same", Caller("x")), {"n": number})
+                == str(number).encode()
+            )
 
 
 async def test_a_rich_value_counts_by_its_json_form() -> None:
@@ -161,11 +164,9 @@ async def test_a_call_that_suspends_is_answered_at_its_deadline() -> None:
             cleaned.set()
 
     async with serving(function(slow, limits=Limits(timeout=0.05))) as host:
-        started = time.monotonic()
         with pytest.raises(CallTimeout):
             await host.call("f")
-        assert time.monotonic() - started < 0.15
-        assert cleaned.is_set()
+        assert cleaned.is_set()  # of the 60 s that it sleeps
         assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
@@ -194,16 +195,16 @@ async def test_a_nested_call_inherits_deadline_chain_and_caller() -> None:
 
 
 async def test_a_sync_function_that_hangs_is_answered_at_its_deadline() -> None:
-    release = threading.Event()
+    release, ended = threading.Event(), threading.Event()
 
     def hang(arguments: dict[str, Any], call: Call) -> None:
         release.wait(10)
+        ended.set()
 
     async with serving(function(hang, limits=Limits(timeout=0.05))) as host:
-        started = time.monotonic()
         with pytest.raises(CallTimeout):
             await host.call("f")
-        assert time.monotonic() - started < 0.15
+        assert not ended.is_set()
         release.set()
 
 
@@ -277,7 +278,11 @@ async def test_a_result_over_the_functions_size_limit_is_refused_on_every_way_in
         return "x" * 2000
 
     async with serving(function(big, limits=Limits(max_result_bytes=1000))) as host:
-        for attempt in (host.call("f"), host.call_json("f", {}, caller=Caller("x")), anext(host.stream("f"))):
+        for attempt in (
+            host.call("f"),
+            host.call_json(host.new_call("f", Caller("x")), {}),
+            anext(host.stream("f")),
+        ):
             with pytest.raises(TooLarge, match="1000 bytes"):
                 await attempt
 
@@ -313,7 +318,7 @@ async def test_a_waiting_caller_that_leaves_gives_its_place_away() -> None:
 
     async with serving(function(busy, limits=Limits(max_concurrency=1))) as host:
         first, second, third = (asyncio.create_task(host.call("f", {"n": n})) for n in range(3))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)  # each task runs until it waits
         second.cancel()
         release.set()
         assert await first == 0
@@ -350,15 +355,15 @@ async def test_text_is_coerced_only_where_nothing_is_lost() -> None:
     }
     async with serving(function(same, parameters=schema)) as host:
         given = {"n": "7", "b": "true", "s": "8"}
-        assert json.loads(await host.call_json("f", given, caller=Caller("x"), coerce=True)) == {
+        assert json.loads(await host.call_json(host.new_call("f", Caller("x")), given, coerce=True)) == {
             "n": 7,
             "b": True,
             "s": "8",
         }
         with pytest.raises(InvalidArguments):
-            await host.call_json("f", {"n": "7.5"}, caller=Caller("x"), coerce=True)
+            await host.call_json(host.new_call("f", Caller("x")), {"n": "7.5"}, coerce=True)
         with pytest.raises(InvalidArguments):
-            await host.call_json("f", {"n": "7"}, caller=Caller("x"))
+            await host.call_json(host.new_call("f", Caller("x")), {"n": "7"})
 
 
 async def count(arguments: dict[str, Any], call: Call) -> AsyncGenerator[int, None]:
@@ -461,6 +466,21 @@ async def test_the_audit_has_who_what_when_and_outcome_and_values_only_when_aske
         assert path.stat().st_mode & 0o077 == 0
 
 
+async def test_an_audit_with_values_keeps_no_result_that_was_refused(tmp_path: Any) -> None:
+    async def answers(arguments: dict[str, Any], call: Call) -> Any:
+        return "x" * 3000
+
+    path = tmp_path / "audit.jsonl"
+    large, odd = function(answers, "large"), function(answers, "odd", result={"type": "number"})
+    audit = {"path": path, "values": True}
+    async with serving(large, odd, audit=audit, max_result_bytes=2000) as host:
+        for name, error in (("large", TooLarge), ("odd", ResultInvalid)):
+            with pytest.raises(error):
+                await host.call_json(host.new_call(name), {"a": 1})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["arguments"], line["result"]) for line in lines] == [({"a": 1}, None)] * 2
+
+
 async def test_metrics_count_calls_by_function_and_outcome() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
@@ -491,7 +511,21 @@ async def test_every_call_in_flight_at_a_stop_is_answered_or_refused() -> None:
         with pytest.raises(EngineUnavailable):
             await host.call("f", {"seconds": 0})
     assert results[1::2] == ["done"] * 500
-    assert {type(result) for result in results[0::2]} == {EngineUnavailable}
+    assert {type(result) for result in results[0::2]} == {OutcomeUnknown}
+
+
+async def test_a_call_that_had_not_begun_when_the_host_stopped_may_be_repeated() -> None:
+    async def slow(arguments: dict[str, Any], call: Call) -> None:
+        await asyncio.sleep(60)
+
+    async with serving(function(slow, limits=Limits(max_concurrency=1))) as host:
+        running, waiting = (asyncio.create_task(host.call("f", {})) for _ in range(2))
+        await asyncio.sleep(0)
+        await host.stop(drain=0.0)
+        with pytest.raises(OutcomeUnknown, match="before the call ended"):
+            await running
+        with pytest.raises(EngineUnavailable, match="before the call began: it waited for its turn"):
+            await waiting
 
 
 async def test_a_recording_span_gives_the_call_its_ids(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -520,3 +554,65 @@ async def test_a_recording_span_gives_the_call_its_ids(monkeypatch: pytest.Monke
     assert (first.context.span_id, first.context.trace_id) == (span, chain) == (current, chain)  # type: ignore[union-attr]
     assert streamed.name == "call count"
     assert failed.attributes["error.type"] == "execution_failed"  # type: ignore[index]
+
+
+async def test_a_timeout_says_whose_limit_passed() -> None:
+    async def sleep(arguments: dict[str, Any], call: Call) -> None:
+        await asyncio.sleep(60)
+
+    async def items(arguments: dict[str, Any], call: Call) -> AsyncIterator[int]:
+        await asyncio.sleep(60)
+        yield 1
+
+    async def outer(arguments: dict[str, Any], call: Call) -> Any:
+        return await host.call("free")
+
+    limits = Limits(timeout=0.05)
+    async with serving(
+        function(sleep, "own", limits=limits),
+        function(sleep, "free"),
+        function(items, "items", limits=limits),
+        function(items, "free_items"),
+        function(outer, "outer", limits=limits),
+        default_timeout=0.2,
+    ) as host:
+        for name, timeout, limit in (
+            ("own", None, "its TIMEOUT_SECONDS"),
+            ("own", 0.01, "the caller's timeout"),
+            ("free", None, "the host's default_timeout"),
+            ("free", 0.01, "the caller's timeout"),
+            ("free", 0, "the caller's timeout"),
+            ("items", None, "its TIMEOUT_SECONDS"),
+            ("free_items", None, "the host's default_timeout"),
+            ("free_items", 0.01, "the caller's timeout"),
+        ):
+            with pytest.raises(
+                CallTimeout, match=rf"^{name} did not answer within [\d.]+ s \({limit}\)$"
+            ) as late:
+                await host.call(name, timeout=timeout)
+            assert late.value.detail["limit"] == limit
+        with pytest.raises(CallTimeout) as late:
+            await host.call("outer")
+        assert (late.value.name, late.value.detail["limit"]) in {
+            ("outer", "its TIMEOUT_SECONDS"),
+            ("free", "what is left of the call that makes it"),
+        }
+
+
+async def test_a_result_without_json_form_is_told_with_function_place_and_setting() -> None:
+    async def nan(arguments: dict[str, Any], call: Call) -> Any:
+        return {"a": [float("nan")]}
+
+    async def thing(arguments: dict[str, Any], call: Call) -> Any:
+        return {"a": object()}
+
+    async with serving(function(nan, "nan"), function(thing, "thing", result={"type": "object"})) as host:
+        with pytest.raises(ResultInvalid) as refused:
+            await host.call_json(host.new_call("nan"), {})
+        assert refused.value.message == "nan: nan is no JSON number (at /a/0)"
+        assert refused.value.detail["pointer"] == "/a/0"
+        assert "allow_nan" in refused.value.detail["hint"]
+        with pytest.raises(
+            ResultInvalid, match=r"^thing: a value of type object has no JSON form \(at /a\)$"
+        ):
+            await host.call_json(host.new_call("thing"), {})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -17,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from enginehost.config import EngineConfig, check_keys, config_keys, read_config
+from enginehost.config import EngineConfig, check_keys, config_keys, config_of, read_config
 from enginehost.diagnostics import Severity
+from enginehost.errors import ConfigError
 from enginehost.interpret import Declaration, Sources, interpret
 from enginehost.keys import NO_EFFECT, NO_EFFECT_PREFIXES
 
@@ -291,3 +295,21 @@ def test_a_key_that_another_value_takes_in_is_not_unknown() -> None:
     declaration = declare("INIT_FUNCTION_ENGINE=set('${currency}', '${SIGN:-x}')\nCURRENCY=EUR\nSIGN=s")
     check_keys(declaration)
     assert not declaration.diagnostics
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["$", "{", "}", "\\", "a", "=", "\n", "${", "$${", "${URL}"])).map("".join)
+)
+def test_properties_that_are_filled_in_are_read_as_they_are(text: str) -> None:
+    config = config_of({"url": "u", "CONTENT_TYPE": text, "HEADERS": json.dumps({"x": text})}, Config)
+    assert config.content_type == text.strip()
+    assert config.headers == {"x": text}
+    declaration = interpret(f"URL = u\nCONTENT_TYPE = {'$${a}'}".encode(), Path("a.smss"))
+    assert config_of(declaration.properties(), Config).content_type == "${a}"
+
+
+def test_properties_that_make_no_config_raise_the_first_error() -> None:
+    with pytest.raises(ConfigError, match="WORKERS") as raised:
+        config_of({"URL": "u", "API_ENDPOINT_URL": "v", "WORKERS": "0"}, Config)
+    assert raised.value.reason == "bad-value"

@@ -127,3 +127,21 @@ def test_a_wrong_file_says_where_and_how_to_mend_it() -> None:
     error = ConfigError("no such key", path="a.smss", line=3, column=7, hint="write URL")
     assert str(error) == "a.smss:3:7: no such key (write URL)"
     assert "a.smss" not in json.dumps(error.to_json())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (30.0, "30"),
+        (0.25, "0.25"),
+        (0.4999, "0.5"),
+        (1.23456, "1.235"),
+        (0.0004, "0.0004"),
+        (0.00001, "1e-05"),
+        (0.0, "0"),
+    ],
+)
+def test_a_short_time_is_not_told_as_no_time(seconds: float, told: str) -> None:
+    error = CallTimeout("f", seconds)
+    assert error.message == f"f did not answer within {told} s"
+    assert error.detail["timeout"] == float(told)

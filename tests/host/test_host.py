@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enginehost import Call, EngineContext, Function, Host, HostSettings
-from enginehost import host as host_module
 from enginehost.catalog import EngineRecord
 from enginehost.engine import AbstractFunctionEngine, run_mode
-from enginehost.errors import ConfigError, EngineUnavailable
+from enginehost.errors import ConfigError, EngineUnavailable, UnknownFunction
 from enginehost.signature import FunctionSignature
 from enginehost.testing.leftovers import leftovers, snapshot
 
@@ -134,6 +132,18 @@ async def test_a_host_stops_without_a_start_and_as_often_as_one_likes(tmp_path: 
     assert await leftovers(before, 5) == set()
 
 
+async def test_a_host_that_has_not_started_says_so_and_how_to_start_it(tmp_path: Path) -> None:
+    host = Host(tmp_path, None, settings=settings())
+    said = r"does not run yet: use `async with Host.*`await host.start\(\)`"
+    with pytest.raises(EngineUnavailable, match=said):
+        await host.call("f")
+    with pytest.raises(EngineUnavailable, match=said):
+        await anext(host.stream("f"))
+    async with host:
+        with pytest.raises(UnknownFunction):
+            await host.call("f")
+
+
 async def test_a_host_starts_once(tmp_path: Path) -> None:
     host = Host(tmp_path, None, settings=settings())
     await host.start()
@@ -219,11 +229,13 @@ async def test_a_script_that_was_missing_is_picked_up_when_it_comes(tmp_path: Pa
         assert await host.call("f") == 7
 
 
-@pytest.mark.parametrize("watch", [True, False])
-async def test_a_host_that_stays_imports_in_advance_what_explains_wrong_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: bool
-) -> None:
-    warmed = threading.Event()
-    monkeypatch.setattr(host_module, "warm_up", warmed.set)
-    async with Host(tmp_path, None, watch=watch):
-        assert await asyncio.to_thread(warmed.wait, 10 if watch else 0) is watch
+@pytest.mark.parametrize("name", [["add"], b"add", None, 3, {"add": 1}], ids=str)
+async def test_a_name_that_is_no_text_is_a_mistake_of_the_program_that_calls(name: Any) -> None:
+    async with Host(None, None, settings=settings()) as host:
+        message = rf"^the name of a function has to be text, not {type(name).__name__}$"
+        with pytest.raises(TypeError, match=message):
+            await host.call(name)
+        with pytest.raises(TypeError, match=message):
+            host.stream(name)
+        with pytest.raises(TypeError, match=message):
+            host.entry(name)

@@ -12,6 +12,7 @@ HELP = IMPORT | {
     "enginehost.cli.app",
     "enginehost.cli.failures",
     "enginehost.cli.lazy",
+    "enginehost.cli.usage",
     "enginehost.entrypoints",
     "enginehost.errors",
 }

@@ -16,6 +16,7 @@ from enginehost.errors import ConfigError
 from enginehost.interpret import Declaration, Sources, interpret
 from enginehost.keys import PUBLIC_KEYS
 from enginehost.parameters import read_name, read_signature
+from enginehost.signature import UNREAD
 from enginehost.substitute import MAX_CHAIN, MAX_LENGTH
 
 PATH = Path("folder/City Weather__1f0a.smss")
@@ -61,10 +62,14 @@ def test_a_byte_order_mark_is_dropped_with_a_warning() -> None:
     assert codes(declaration) == ["byte-order-mark"]
 
 
-def test_utf_16_is_an_error_that_says_so() -> None:
-    declaration = interpret("ENGINE=x".encode("utf-16"), PATH)
-    assert codes(declaration) == ["utf-16"]
-    assert declaration.has_errors
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_utf_16_and_utf_32_are_errors_that_say_so(encoding: str, mark: str) -> None:
+    declaration = interpret(f"{mark}ENGINE=x".encode(encoding), PATH)
+    (found,) = declaration.diagnostics
+    assert (found.code, found.severity) == (encoding[:6], Severity.ERROR)
+    assert found.message == f"the file is {encoding[:6].upper()}"
+    assert declaration.engine_id == "x"
 
 
 # keys
@@ -214,13 +219,13 @@ def test_a_secret_in_a_key_that_callers_read_is_an_error(key: str, value: str) -
     named = "" if key == "FUNCTION_NAME" else "FUNCTION_NAME=f\n"
     text = f"{named}K=${{secret:k}}\nAUTH_PASSWORD=hunter2\n{key}=x {value}"
     declaration = read(text, outside)
-    assert read_signature(declaration) is None
+    assert not read_signature(declaration).known
     assert [found.code for found in declaration.diagnostics if found.severity is Severity.ERROR] == [
         "secret-in-public-key"
     ]
     shown = [declaration.engine_id, declaration.alias, declaration.display_name, declaration.unique_name]
     assert "hunter2" not in "".join((*shown, *map(str, declaration.diagnostics)))
-    assert read_name(declaration) is None or key != "FUNCTION_NAME"
+    assert read_name(declaration, complete=True).name == UNREAD or key != "FUNCTION_NAME"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +236,6 @@ def test_other_values_from_outside_may_be_told(value: str) -> None:
     outside = Sources(env=lambda name: "x", file=lambda path: "x")
     declaration = read(f"AUTHOR=x\nFUNCTION_NAME=f\nFUNCTION_DESCRIPTION=by {value}", outside)
     parts = read_signature(declaration)
-    assert parts is not None
     assert parts.signature is not None
     assert parts.signature.description == "by x"
 
@@ -239,10 +243,10 @@ def test_other_values_from_outside_may_be_told(value: str) -> None:
 def test_what_a_store_overlays_is_no_secret_unless_another_key_takes_it() -> None:
     declaration = read("ENGINE=e")
     declaration.overlay({"FUNCTION_NAME": "f", "FUNCTION_DESCRIPTION": "Does.", "API_KEY": "hunter2"})
-    assert read_signature(declaration) is not None
+    assert read_signature(declaration).known
     declaration = read("FUNCTION_NAME=f\nFUNCTION_DESCRIPTION=by ${SOMETHING}")
     declaration.overlay({"SOMETHING": "hunter2"})
-    assert read_signature(declaration) is None
+    assert not read_signature(declaration).known
 
 
 def test_a_local_path_stays_out_of_what_callers_read() -> None:
@@ -400,8 +404,7 @@ class SomeConfig(EngineConfig):
 def test_no_bytes_crash_the_reading_of_a_file(data: bytes) -> None:
     declaration = interpret(data, PATH)
     declaration.properties()
-    parts = read_signature(declaration)
-    assert (parts is not None) or declaration.has_errors
+    assert read_signature(declaration).known or declaration.has_errors
     read_config(declaration, SomeConfig)
     check_keys(declaration, SomeConfig)
     for found in declaration.diagnostics:

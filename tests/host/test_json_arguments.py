@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enginehost.errors import InvalidRequest
-from enginehost.json_arguments import read_object
+from enginehost.json_arguments import MOST_CONTAINERS, read_object
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -111,3 +111,23 @@ def test_no_body_is_no_arguments() -> None:
 def test_colons_and_quotes_in_text_are_no_keys() -> None:
     value = {"a:b": 'x": "y\\', 'q"\\': ["{:}", {"\\": ':\\"'}], "$b": {"$bytes": "AAE="}}
     assert read_object(json.dumps(value).encode()) == value | {"$b": b"\x00\x01"}
+
+
+def test_the_lists_and_objects_of_one_body_are_counted_but_not_those_in_text() -> None:
+    many = b'{"v":["' + b"[{" * MOST_CONTAINERS + b'"' + b',"\\"["' * 3 + b"]}"
+    assert len(read_object(many)["v"]) == 4
+    most = MOST_CONTAINERS - 2
+    assert len(read_object(b'{"v":[' + b",".join([b"[]"] * most) + b"]}")["v"]) == most
+    with pytest.raises(
+        InvalidRequest, match=f"parameters holds more than {MOST_CONTAINERS} lists and objects"
+    ):
+        read_object(b'{"v":[' + b",".join([b"[]"] * (most + 1)) + b"]}", "parameters")
+
+
+@pytest.mark.parametrize("depth", [1, 90])
+def test_a_key_that_stands_twice_is_found_in_a_large_body(depth: int) -> None:
+    inner = ",".join(f'"k{n}":{{"a":{n}}}' for n in range(3000))
+    body = '{"v":' * depth + "{" + inner + "}" + "}" * depth
+    assert read_object(body.encode())
+    with pytest.raises(InvalidRequest, match="the key 'k7' stands twice"):
+        read_object(body.replace('"k8"', '"k7"').encode())

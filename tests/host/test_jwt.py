@@ -186,6 +186,37 @@ async def test_a_tenant_that_is_asked_for_and_missing_is_refused(issuer: Issuer)
     assert await reason(verifier(issuer, tenant_claim="org"), issuer.token()) == "claims"
 
 
+@pytest.mark.parametrize(
+    ("prefix", "subject", "why"),
+    [
+        ("", "anonymous", "subject"),
+        ("", "local", "subject"),
+        ("", "ci", "subject"),
+        ("c", "i", "subject"),
+        ("", "b:alice", "subject"),
+        ("b", ":alice", "subject"),
+        ("", "ci2", ""),
+        ("", "b", ""),
+        ("i:", "anonymous", ""),
+        ("b:c:", "alice", ""),
+    ],
+)
+async def test_a_jwt_makes_nobody_somebody_elses_double(issuer: Issuer, prefix: str, subject: str, why: str):
+    issuers = [
+        {"issuer": issuer.url, "audience": "us", "subject_prefix": prefix},
+        {"issuer": "https://b.example", "audience": "us", "subject_prefix": "b:"},
+    ]
+    tokens = [{"name": "ci", "token": "a-token-of-some-length"}]
+    asked = Authenticator(HostSettings.model_validate({"oidc": issuers, "tokens": tokens}))
+    header = f"Bearer {issuer.token(sub=subject)}"
+    if not why:
+        assert (await asked.authenticate(header, "http")).subject == prefix + subject
+        return
+    with pytest.raises(Unauthorized) as caught:
+        await asked.authenticate(header, "http")
+    assert caught.value.detail == {"reason": why}
+
+
 async def test_clocks_may_differ_by_the_leeway_and_no_more(issuer: Issuer):
     now = [1000.0]
     asked = verifier(issuer, now=now, leeway=30)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,12 +123,11 @@ async def test_the_event_loop_goes_on_while_ten_thousand_functions_are_rendered(
         counted.add("ok", 0.001)
         counted.add("timeout", 1.0)
     rendering = asyncio.create_task(asyncio.to_thread(render, invoker(stats), Catalog()))
-    worst, last = 0.0, time.perf_counter()
+    turns = 0
     while not rendering.done():
         if len(stats) < 11_000:  # functions come meanwhile
             stats[f"new {len(stats)}"] = Stats()
         await asyncio.sleep(0)
-        now = time.perf_counter()
-        worst, last = max(worst, now - last), now
+        turns += 1
     assert (await rendering).count(b"enginehost_calls_total{") == 20_000
-    assert worst < 0.5  # a stalled loop would stand for the whole of it; milliseconds, measured
+    assert turns > 50  # a loop that was held would turn once or twice; thousands, measured

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from enginehost.diagnostics import Severity
 from enginehost.engine import Approval, Limits
 from enginehost.interpret import Declaration, Sources, interpret
-from enginehost.parameters import SignatureParts, read_signature
-from enginehost.signature import NO_PARAMETERS, Annotations
+from enginehost.parameters import SignatureParts, read_name, read_signature
+from enginehost.signature import NO_PARAMETERS, UNREAD, Annotations, FunctionSignature
 
 HEAD = "FUNCTION_NAME=f\nFUNCTION_DESCRIPTION=does it\n"
 
@@ -29,7 +29,7 @@ def good(text: str) -> SignatureParts:
     declaration = declare(text)
     parts = read_signature(declaration)
     assert not declaration.diagnostics
-    assert parts is not None
+    assert parts.known
     return parts
 
 
@@ -40,11 +40,11 @@ def parameters(text: str) -> Any:
 
 
 def found(text: str, head: str = HEAD) -> list[tuple[str, Severity, int]]:
-    """Code, severity and line of what is found; an error means that there are no parts."""
+    """Code, severity and line of what is found; what is not known has an error."""
     declaration = declare(text, head=head)
     parts = read_signature(declaration)
-    assert (parts is None) is declaration.has_errors
-    assert all(entry.hint for entry in declaration.diagnostics if entry.code != "malformed-json")
+    assert parts.known or declaration.has_errors
+    assert all(entry.hint for entry in declaration.diagnostics)
     return [(entry.code, entry.severity, entry.line) for entry in declaration.diagnostics]
 
 
@@ -179,6 +179,12 @@ def test_the_whole_value_may_be_one_schema() -> None:
         ('FUNCTION_ANNOTATIONS={"readOnly":"yes"}', ("bad-annotations", ERROR, 3)),
         ('FUNCTION_ANNOTATIONS={"fast":true}', ("unknown-annotation", WARNING, 3)),
         ("FUNCTION_TAGS=[1]", ("bad-tags", ERROR, 3)),
+        ('FUNCTION_TAGS={"a":1}', ("bad-tags", ERROR, 3)),
+        ('FUNCTION_TAGS="a"', ("bad-tags", ERROR, 3)),
+        ("FUNCTION_TAGS='a', 'b'", ("bad-tags", ERROR, 3)),
+        ("FUNCTION_TAGS=(a, b)", ("bad-tags", ERROR, 3)),
+        ("FUNCTION_TAGS=a; b", ("bad-tags", ERROR, 3)),
+        ("FUNCTION_TAGS=${NOWHERE}", ("bad-tags", ERROR, 3)),
         ("FUNCTION_BIND=[]", ("bad-bind", ERROR, 3)),
         ('FUNCTION_BIND={"a":"$caller.password"}', ("bad-bind", ERROR, 3)),
         ("TIMEOUT_SECONDS=0", ("bad-limit", ERROR, 3)),
@@ -202,14 +208,13 @@ def test_what_is_wrong_is_found_at_its_line(text: str, expected: tuple[str, Seve
 def test_what_is_wrong_with_a_schema_shows_no_value_from_outside() -> None:
     text = 'FUNCTION_PARAMETERS=[{"name":"a","minimum":"${file:s}"}]'
     declaration = declare(text, Sources(file=lambda path: "hunter2"))
-    assert read_signature(declaration) is None
+    assert not read_signature(declaration).known
     assert [found.code for found in declaration.diagnostics] == ["bad-schema"]
     assert "hunter2" not in str(declaration.diagnostics[0])
 
 
 def test_a_required_name_that_is_not_declared_may_be_anything() -> None:
     parts = read_signature(declare('FUNCTION_REQUIRED_PARAMETERS=["a"]'))
-    assert parts is not None
     assert parts.signature is not None
     assert parts.signature.parameters == {"type": "object", "properties": {"a": {}}, "required": ["a"]}
 
@@ -218,7 +223,6 @@ def test_of_two_equal_parameters_the_last_counts() -> None:
     parts = read_signature(
         declare('FUNCTION_PARAMETERS=[{"name":"a","type":"int"},{"name":"a","type":"str"}]')
     )
-    assert parts is not None
     assert parts.signature is not None
     assert parts.signature.properties == {"a": {"type": "string"}}
 
@@ -266,7 +270,6 @@ def test_bound_parameters_stand_in_no_schema() -> None:
     declaration = declare(text, Sources(secret=lambda name: "s3cret"))
     parts = read_signature(declaration)
     assert not declaration.diagnostics
-    assert parts is not None
     assert parts.signature is not None
     assert parts.signature.parameters == {"type": "object", "properties": {"q": {"type": "string"}}}
     assert parts.bind == {"who": "$caller.subject", "key": "s3cret"}
@@ -335,7 +338,7 @@ def test_any_json_gives_a_usable_schema_or_an_error(declared: Any, required: Any
         "FUNCTION_PARAMETERS={}\nFUNCTION_REQUIRED_PARAMETERS={}\nFUNCTION_BIND={}".format(*texts)
     )
     parts = read_signature(declaration)
-    if parts is None:
+    if not parts.known:
         assert declaration.has_errors
         return
     assert parts.signature is not None
@@ -361,5 +364,52 @@ def test_any_json_gives_a_usable_schema_or_an_error(declared: Any, required: Any
 def test_a_default_that_its_own_schema_refuses_is_a_warning(schema: str, fits: bool) -> None:
     text = f'FUNCTION_NAME = f\nFUNCTION_PARAMETERS = [{{"name": "a", {schema}}}]'
     declaration = interpret(text.encode(), Path("f.smss"))
-    assert read_signature(declaration) is not None
+    assert read_signature(declaration).known
     assert ("default-mismatch" in [one.code for one in declaration.diagnostics]) is not fits
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("", ()),
+        ("FUNCTION_TAGS=", ()),
+        ("FUNCTION_TAGS=a b, c:d/e", ("a b", "c:d/e")),
+        ('FUNCTION_TAGS=["a"]', ("a",)),
+        (r'FUNCTION_TAGS=["\\u0061"]', ("a",)),
+        ('FUNCTION_TAGS={"a":1}', ("a", "1", UNREAD)),
+        ('FUNCTION_TAGS="a", "b c"', ("a", "b c", UNREAD)),
+        ('FUNCTION_TAGS=["a", "b"', ("a", "b", UNREAD)),
+        ('FUNCTION_TAGS=["a", 1]', ("a", "1", UNREAD)),
+        ("FUNCTION_TAGS=a${file:/no/such/file}", (UNREAD,)),
+        ("FUNCTION_TAGS=${secret:none}", (UNREAD,)),
+    ],
+)
+def test_the_tags_of_a_file_with_errors_are_known_or_known_to_be_unread(
+    text: str, tags: tuple[str, ...]
+) -> None:
+    for name, complete in (("f", False), ("f", True), (UNREAD, True)):
+        written = f"FUNCTION_NAME={name.replace(UNREAD, '')}\n{text}"
+        declaration = interpret(written.encode(), Path("f.smss"))
+        declaration.words("FUNCTION_TAGS")
+        before = list(declaration.diagnostics)
+        assert read_name(declaration, complete=complete) == FunctionSignature(name, tags=tags)
+        assert declaration.diagnostics == before
+    declaration = interpret(text.encode(), Path("f.smss"))
+    unsure = read_name(declaration, complete=False)
+    assert (unsure.name, set(unsure.tags)) == (UNREAD, {*tags, UNREAD})
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20), st.booleans())
+def test_no_way_to_write_tags_hides_one_from_the_policy(around: str, json_list: bool) -> None:
+    text = json.dumps([around, "hidden"]) if json_list else f"{around},hidden"
+    declaration = declare(f"FUNCTION_TAGS = {escaped(text)}")
+    parts = read_signature(declaration)
+    assert declaration.has_errors or "hidden" in (parts.signature or FunctionSignature("")).tags
+    unread = read_name(declaration, complete=True).tags
+    assert "hidden" in unread or UNREAD in unread
+
+
+def escaped(text: str) -> str:
+    """Text as the value of a property file."""
+    return text.replace("\\", "\\\\")

@@ -18,9 +18,9 @@ from enginehost.policy import (
     open_policy,
     policy_for,
 )
-from enginehost.policy_rules import PolicyRules
+from enginehost.policy_rules import PolicyRules, Rule
 from enginehost.settings import HostSettings
-from enginehost.signature import FunctionSignature
+from enginehost.signature import UNREAD, FunctionSignature
 
 ADD = FunctionSignature("add", tags=("math", "public"))
 ALICE = Caller("alice", tenant="acme", scopes=frozenset({"read", "write"}), face="http")
@@ -170,6 +170,17 @@ def test_a_mistake_in_the_file_is_reported_with_place_and_hint(
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize("key", Rule.model_fields)
+def test_a_key_whose_entries_were_all_taken_out_does_not_open_everything(tmp_path: Path, key: str):
+    said = {"name": "n", "allow": "call", "subjects": "[ci]", "functions": "[add]", key: ""}
+    file = tmp_path / "policy.yaml"
+    lines = "\n".join(f"    {name}: {value}" for name, value in said.items())
+    file.write_text(f"rules:\n  -\n{lines}\n")
+    with pytest.raises(ConfigError, match=rf"rules\.0\.{key}: must not be empty") as caught:
+        load_policy(file)
+    assert caught.value.line == 3 + list(said).index(key)
+
+
 @given(st.text(alphabet="rulesdenyallowcallview: \n-[]{}*&'\"", max_size=120))
 def test_no_policy_file_breaks_the_loader(tmp_path_factory: pytest.TempPathFactory, text: str):
     file = tmp_path_factory.getbasetemp() / "fuzzed-policy.yaml"
@@ -250,3 +261,44 @@ def test_what_is_compiled_and_remembered_equals_the_plain_reading_of_the_rules(
         assert (compiled.may_view(caller, function), compiled.may_call(caller, function)) == answer
         why = compiled.explain(caller, function)
         assert (why.may_view, why.may_call) == answer
+
+
+NAMELESS = FunctionSignature(UNREAD, tags=("math",))
+TAGLESS = FunctionSignature("add", tags=("math", UNREAD))
+
+
+@pytest.mark.parametrize(
+    ("rule", "nameless", "tagless"),
+    [
+        ({"allow": "view", "subjects": ["alice"]}, True, True),
+        ({"allow": "view", "subjects": ["alice"], "functions": ["add"]}, False, True),
+        ({"allow": "view", "subjects": ["alice"], "functions": ["*"]}, True, True),
+        ({"allow": "view", "subjects": ["alice"], "tags": ["math"]}, True, True),
+        ({"allow": "view", "subjects": ["alice"], "tags": ["other"]}, False, False),
+        ({"allow": "view", "subjects": ["alice"], "tags": ["math"], "functions": ["a*"]}, False, True),
+    ],
+)
+def test_what_could_not_be_read_of_a_function_allows_nothing(
+    rule: dict[str, Any], nameless: bool, tagless: bool
+) -> None:
+    asked = policy(rule)
+    assert (asked.may_view(ALICE, NAMELESS), asked.may_view(ALICE, TAGLESS)) == (nameless, tagless)
+
+
+@pytest.mark.parametrize(
+    ("rule", "nameless", "tagless"),
+    [
+        ({"deny": "view", "subjects": ["bob"]}, True, True),
+        ({"deny": "view", "subjects": ["alice"], "functions": ["other"]}, False, True),
+        ({"deny": "view", "subjects": ["alice"], "functions": ["add"]}, False, False),
+        ({"deny": "view", "subjects": ["alice"], "tags": ["other"]}, True, False),
+        ({"deny": "view", "subjects": ["alice"], "tags": ["other"], "functions": ["other"]}, True, True),
+        ({"deny": "view", "subjects": ["alice"], "tags": ["other"], "functions": ["add"]}, True, False),
+        ({"deny": "view", "subjects": ["alice"], "tags": ["math"], "functions": ["other"]}, False, True),
+    ],
+)
+def test_what_could_not_be_read_of_a_function_is_denied_where_it_may_be_meant(
+    rule: dict[str, Any], nameless: bool, tagless: bool
+) -> None:
+    asked = policy(rule, default="call")
+    assert (asked.may_view(ALICE, NAMELESS), asked.may_view(ALICE, TAGLESS)) == (nameless, tagless)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enginehost.errors import EngineHostError, ExecutionFailed
+from enginehost.errors import EngineHostError, ExecutionFailed, InvalidRequest
+from enginehost.json_arguments import read_object
 from enginehost.record import BUCKETS, RawRecord, Recorder, Stats, call_record, cause_text
 
 
@@ -35,7 +36,7 @@ class Kept:
         assert self.open.wait(10)
         if self.failures:
             self.failures -= 1
-            raise OSError("not today")
+            raise ValueError("not today")
         self.spans += [record.span for record in records]
 
 
@@ -76,9 +77,10 @@ def test_a_sink_that_fails_hurts_no_other_and_is_said_once(caplog: pytest.LogCap
     assert broken.spans == [3, 4, 5]
     messages = [record.getMessage() for record in caplog.records]
     assert messages == [
-        "call records could not be written",
-        "call records are written again, after 3 failures",
+        "call records cannot be written: not today",
+        "call records are written again; 3 of them were lost",
     ]
+    assert recorder.dropped == 3
 
 
 def test_a_sink_that_exits_does_not_end_the_writer() -> None:
@@ -146,3 +148,13 @@ def test_how_the_host_ends_a_call_is_no_cause():
     error = EngineHostError("it broke")
     error.__cause__ = RuntimeError("why")
     assert "RuntimeError: why" in cause_text(error)
+
+
+def test_what_a_caller_sent_wrong_leaves_no_traceback() -> None:
+    for body in (b"{", b"\xff", b'{"a": NaN}'):
+        with pytest.raises(InvalidRequest) as refused:
+            read_object(body)
+        assert cause_text(refused.value) == ""
+    failed = ExecutionFailed("f failed")
+    failed.__cause__ = ValueError("a function's own")
+    assert "a function's own" in cause_text(failed)

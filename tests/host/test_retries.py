@@ -37,11 +37,17 @@ async def test_each_time_it_waits_twice_as_long_up_to_a_limit(monkeypatch: pytes
 
 
 async def test_what_works_meanwhile_or_is_gone_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_SECONDS", 0.0)
-    tried: list[Path] = []
-    them = Retries(tried.append)
+    timers: list[asyncio.TimerHandle] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def kept(seconds: float, *args: object) -> asyncio.TimerHandle:
+        timers.append(call_later(seconds, *args))  # type: ignore[arg-type]
+        return timers[-1]
+
+    monkeypatch.setattr(loop, "call_later", kept)
+    them = Retries(pytest.fail)
     for stop in (them.forget, them.stop, lambda _: them.close()):
         them.later(PATH)
         stop(PATH)
-    await asyncio.sleep(0.01)
-    assert tried == []
+    assert [timer.cancelled() for timer in timers] == [True] * 3

@@ -86,7 +86,7 @@ def read(text: str, name: str, model: type[EngineConfig]) -> tuple[Declaration, 
     parts, config = read_signature(declaration), read_config(declaration, model)
     declaration.properties()
     check_keys(declaration, model)
-    assert parts is not None
+    assert parts.known
     assert config is not None
     return declaration, parts, config
 
@@ -152,7 +152,7 @@ def test_a_file_whose_details_are_in_the_secret_store_opens() -> None:
     declaration = interpret(base.encode(), Path("Order Sums__0b4d7c2e.smss"))
     declaration.overlay(interpret(details.encode(), Path("store")).properties() | {"IDLE_TIMEOUT": 5})
     config = read_config(declaration, PythonConfig)
-    assert read_signature(declaration) is not None
+    assert read_signature(declaration).known
     assert config is not None
     assert (config.idle_timeout, config.python_file_name) == (5, "order_sums.py")
 

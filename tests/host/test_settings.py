@@ -133,11 +133,17 @@ def test_private_networks_are_closed_once_others_can_reach_the_host(folder: Path
         ("max_result_bytes: 5 lightyears\n", (1, 1), "max_result_bytes", ""),
         ("policy:\n  rules:\n    - allow: call\n", (3, 7), "says to whom", ""),
         ("policy: {file: x, default: call}\n", (1, 1), "not both", ""),
+        ("policy:\nhttp: off\n", (1, 1), "give a policy file or rules", ""),
+        ("policy:\n  rules:\n", (2, 3), "has to be a list", ""),
+        ("policy:\n  rules: [{deny: view, faces: }]\n", (2, 24), "must not be empty", ""),
         ("tokens:\n  - name: a\n", (2, 5), "one way only", ""),
+        ("tokens: [{name: local, token_env: X}]\n", (1, 11), "host itself gives", ""),
+        ("tokens: [{name: anonymous, token_env: X}]\n", (1, 11), "host itself gives", ""),
         ("tokens:\n  - {name: a, token: 1234567890123456}\n", (2, 5), "quotes", ""),
         ("oidc:\n  - issuer: http://i.example\n    audience: a\n", (2, 5), "https", ""),
         ("oidc:\n  - {issuer: 'https://i', audience: a, algorithms: [HS256]}\n", (2, 40), "HS256 is not", ""),
         ("oidc:\n  - {issuer: 'https://i', audience: []}\n", (2, 27), "must not be empty", ""),
+        ("oidc: [{issuer: 'https://i', audience: a, tenant_claim: }]\n", (1, 43), "must not be empty", ""),
         ("just text\n", (1, 0), "keys with values", ""),
         ("databus: {domain: 233}\n", (1, 11), "232", ""),
     ],
@@ -301,4 +307,31 @@ def test_one_mistake_counts_as_one(folder: Path, text: str):
     (folder.parent / "enginehost.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(folder)
-    assert "more)" not in caught.value.message
+    assert caught.value.others == ()
+
+
+def test_all_mistakes_are_told_at_once_each_at_its_place(folder: Path):
+    text = "http:\n  adress: x\n  max_connections: none\ndrain_secs: 1\ntokens: [{nmae: a, token_env: A}]\n"
+    environ = {"ENGINEHOST_HTTP__PROT": "1", "ENGINEHOST_DOMAIN": "far"}
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, environ)
+    error = caught.value
+    file = str(folder.parent / "enginehost.yaml")
+    assert {(one.path, one.line, one.message) for one in (error, *error.others)} == {
+        (file, 2, "unknown key 'http.adress'"),
+        (file, 3, "http.max_connections has to be a whole number"),
+        (file, 4, "unknown key 'drain_secs'"),
+        (file, 5, "unknown key 'tokens.0.nmae'"),  # and not that the name is missing
+        ("ENGINEHOST_HTTP__PROT", 0, "unknown setting 'http.prot'"),
+        ("ENGINEHOST_DOMAIN", 0, "databus.domain has to be a whole number"),
+    }
+    assert all(one.message in str(error) for one in error.others)
+
+
+def test_a_key_that_is_missing_beside_another_that_is_misspelt_is_told(folder: Path):
+    with pytest.raises(ConfigError) as caught:
+        load(folder, "oidc: [{isuer: https://a.example}]\n")
+    assert [one.message for one in (caught.value, *caught.value.others)] == [
+        "oidc.0.audience is missing",
+        "unknown key 'oidc.0.isuer'",
+    ]

@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 from enginehost.errors import ConfigError, EngineHostError, ExecutionFailed
 from enginehost.record import CallRecord, RawRecord
 from enginehost.redaction import Redactor
-from enginehost.sinks import MOST_KEPT, AuditFile, console_log, each, json_log, line
+from enginehost.sinks import (
+    MOST_KEPT,
+    MOST_OF_A_VALUE,
+    AuditFile,
+    check_audit,
+    console_log,
+    each,
+    json_log,
+    line,
+)
+from enginehost.values import encode
 
 SURROGATES = st.text(st.characters(), max_size=20) | st.text(st.characters(categories=["Cs"]), max_size=3)
 
@@ -77,6 +87,26 @@ def test_no_value_costs_the_audit_its_line(value: Any) -> None:
     assert "arguments" in body
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 200_000, ["é"] * 100_000, {"a": {"b": '"' * 100_000}}, "\ud800" * 20_000, [1] * 50_000],
+)
+def test_an_audit_keeps_the_beginning_of_a_long_value_and_says_so(value: Any) -> None:
+    data = line(raw(given=value), "audit", values=True)
+    assert len(data) < 5 * MOST_OF_A_VALUE
+    for kept in (json.loads(data)["arguments"], json.loads(data)["result"]):
+        whole = encode(value) if value != "\ud800" * 20_000 else json.dumps(value).encode()
+        assert kept["bytes"] == len(whole)
+        assert whole.decode().startswith(kept["$cut"])
+        assert len(kept["$cut"].encode()) in (MOST_OF_A_VALUE, MOST_OF_A_VALUE - 1)
+
+
+def test_an_audit_keeps_a_value_of_the_longest_kept_length_whole() -> None:
+    value = "x" * (MOST_OF_A_VALUE - 2)
+    assert json.loads(line(raw(given=value), "audit", values=True))["result"] == value
+    assert json.loads(line(raw(given=value + "x"), "audit", values=True))["result"]["$cut"] == f'"{value}x'
+
+
 def test_an_error_whose_text_fails_is_still_a_line() -> None:
     class Mute(EngineHostError):
         def __str__(self) -> str:
@@ -100,11 +130,12 @@ def test_a_log_stream_of_any_encoding_gets_every_call(encoding: str) -> None:
 def test_a_caller_cannot_write_lines_or_steer_the_terminal() -> None:
     stream = io.StringIO()
     try:
-        raise ExecutionFailed("x") from ValueError("\x1b[2J\rgone")
+        raise ExecutionFailed("x") from ValueError("\x1b[2J\rgone\n00:00:00 ok")
     except ExecutionFailed as error:
         console_log(stream)([raw(function="f\n00:00:00 ok  admin", subject="\x1b[31mred", error=error)])
     assert "\x1b" not in stream.getvalue()
     assert "\r" not in stream.getvalue()
+    assert "  | 00:00:00 ok\n" in stream.getvalue()
     assert not any(text.startswith("00:00:00") for text in stream.getvalue().splitlines())
 
 
@@ -156,14 +187,28 @@ def test_what_a_full_disk_loses_in_the_end_is_counted_in_the_log(
 
 def test_an_audit_file_that_cannot_be_opened_is_a_wrong_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "audit.jsonl", tmp_path):
+    for path in (tmp_path / "file" / "audit.jsonl", tmp_path, tmp_path / "no such" / "audit.jsonl"):
         with pytest.raises(ConfigError) as caught:
             AuditFile(path, values=False)
         assert "audit.path" in caught.value.hint
+        with pytest.raises(ConfigError) as looked:
+            check_audit(path)
+        assert (looked.value.message, looked.value.hint) == (caught.value.message, caught.value.hint)
+    assert f"mkdir -p '{tmp_path / 'no such'}'" in caught.value.hint
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_to_look_whether_an_audit_can_be_kept_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    check_audit(path)
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("kept\n")
+    check_audit(path)
+    assert path.read_text() == "kept\n"
 
 
 def test_an_audit_file_is_appended_to_and_closed_once(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "audit.jsonl"
+    path = tmp_path / "audit.jsonl"
     for number in range(2):
         audit = AuditFile(path, values=False)
         audit([raw(number)])

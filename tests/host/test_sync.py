@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import threading
 import time
@@ -136,6 +137,27 @@ def test_a_stream_that_is_left_is_closed() -> None:
         next(left)
 
 
+@pytest.mark.parametrize("holder", ["this thread", "one that has ended"])
+def test_a_stream_that_is_left_open_does_not_hold_up_the_stop_and_is_recorded(
+    tmp_path: Path, holder: str
+) -> None:
+    audit = tmp_path / "audit.jsonl"
+    settings = HostSettings(drain_seconds=600, audit={"path": audit})  # type: ignore[arg-type]
+    cleaned.clear()
+    with HostSync(None, None, settings=settings) as host:
+        host._run(host.host.add_engine(EngineRecord("test", "Test"), Several(EngineContext("test"))))
+        left = host.stream("count", {"to": 100})
+        thread = threading.Thread(target=next, args=(left,))
+        if holder == "this thread":
+            thread.run()
+        else:
+            thread.start()
+            thread.join()
+    assert cleaned.is_set()
+    (line,) = map(json.loads, audit.read_text().splitlines())
+    assert (line["function"], line["outcome"]) == ("count", "cancelled")
+
+
 def test_threads_that_wait_when_the_host_stops_are_answered() -> None:
     outcomes: list[Any] = []
 
@@ -161,17 +183,17 @@ def test_threads_that_wait_when_the_host_stops_are_answered() -> None:
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
         assert not thread.is_alive()
-    assert outcomes == ["engine_unavailable"] * 4
+    assert sorted(outcomes) == ["engine_unavailable"] * 2 + ["outcome_unknown"] * 2  # the waiting had begun
 
 
 def test_a_host_that_does_not_run_says_so() -> None:
     host = HostSync(None, None, settings=HostSettings())
-    with pytest.raises(EngineUnavailable, match="does not run"):
+    with pytest.raises(EngineUnavailable, match=r"does not run yet: use `with HostSync.*`host.start\(\)`"):
         host.call("add")
     host.stop()
     with host:
         host.stop()
-        with pytest.raises(EngineUnavailable, match="does not run"):
+        with pytest.raises(EngineUnavailable, match="does not run any more"):
             host.functions()
     with pytest.raises(RuntimeError, match="starts once"):
         host.start()
@@ -213,3 +235,9 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCa
     with HostSync(tmp_path / "nosuch", databus=None, settings=HostSettings()) as host:
         assert [found.code for found in host.host.own_problems()] == ["folder-missing"]
     assert "there is no folder" in caplog.text
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    with pytest.raises(ConfigError, match=r"README\.md is no folder"):
+        HostSync(tmp_path / "README.md", databus=None, settings=HostSettings())

@@ -50,7 +50,7 @@ class Sound(AbstractFunctionEngine):
         if parameters["n"] < 0:
             raise ValueError("too small")
         if parameters["n"] == 1_000_000:
-            await asyncio.sleep(30)
+            await asyncio.sleep(300)
         return 2 * parameters["n"]
 
 
@@ -104,6 +104,22 @@ class ShowsSecrets(Sound):
 
 class NeverFails(Sound):
     async def execute(self, parameters: dict[str, Any]) -> Any:
+        return 2 * parameters["n"]
+
+
+class HearsNothing(Sound):
+    """Answers a cancellation only when it is told to."""
+
+    def __init__(self, context: Any, config: Any = None) -> None:
+        super().__init__(context, config)
+        self.over = asyncio.Event()
+
+    async def execute(self, parameters: dict[str, Any]) -> Any:
+        while parameters["n"] == 1_000_000 and not self.over.is_set():
+            try:
+                await self.over.wait()
+            except asyncio.CancelledError:
+                asyncio.get_running_loop().call_later(1, self.over.set)
         return 2 * parameters["n"]
 
 
@@ -166,6 +182,9 @@ class Picky(Sound):
         (MixesCalls, "test_calls_at_once_get_their_own_answers", "gave"),
         (NeverFails, "test_an_exception_becomes_execution_failed", "DID NOT RAISE"),
         (NeverFails, "test_a_deadline_ends_a_call", "DID NOT RAISE"),
+        (NeverFails, "test_a_cancelled_call_ends_in_time", "ended with slow_arguments before"),
+        (HearsNothing, "test_a_deadline_ends_a_call", "still runs after 0.2 s"),
+        (HearsNothing, "test_a_cancelled_call_ends_in_time", "still runs after 0.2 s"),
         (ClosesOnce, "test_closing_twice_or_unopened_does_no_harm", "closed already"),
         (InvalidSchema, "test_every_function_has_valid_schemas", "no such type"),
         (NoFunctions, "test_every_function_has_valid_schemas", "has no function"),

@@ -61,9 +61,9 @@ async def failure(
     async with host:
         await host.add_engine(EngineRecord("raiser", "Test"), Raiser(error))
         with pytest.raises(EngineHostError) as caught:
-            await host.call_json("f", {}, caller=PEER)
+            await host.call_json(host.new_call("f", PEER), {})
         with pytest.raises(EngineHostError) as streamed:
-            _ = [item async for item in host.stream_json("f", {}, caller=PEER)]
+            _ = [item async for item in host.stream_json(host.new_call("f", PEER), {})]
     assert streamed.value.message == caught.value.message
     return caught.value
 

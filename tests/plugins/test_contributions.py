@@ -10,7 +10,9 @@ import pytest
 
 from enginehost import hooks
 from enginehost.contributions import collect, implementations, load_pluggy
+from enginehost.errors import ConfigError
 from enginehost.record import CallRecord
+from enginehost.signature import FunctionSignature
 
 RECORD = CallRecord("", "f", "e", "s", "", "python", "", "", "", "ok", 0.1)
 
@@ -56,6 +58,15 @@ def test_plugins_are_asked_in_the_order_of_their_distributions(site: Any) -> Non
             "@hookimpl\ndef register_signature_mappers(register):\n    register('openai', print)",
             "openai already comes from the host",
         ),
+        (
+            "@hookimpl\ndef register_signature_mappers(register):\n    register('x', lambda signature: {})",
+            "x cannot be called with (signature, name)",
+        ),
+        ("@hookimpl\ndef register_faces(register):\n    register('x', lambda: 1)", "called with (host)"),
+        (
+            "@hookimpl\ndef register_transports(register):\n    register('x', lambda a, b: 1)",
+            "called with (config)",
+        ),
     ],
 )
 def test_a_plugin_that_fails_is_reported_and_the_others_work(site: Any, source: str, what: str) -> None:
@@ -70,6 +81,32 @@ def test_a_plugin_that_fails_is_reported_and_the_others_work(site: Any, source: 
     assert what in problem.message
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("    return signature.nothing", "AttributeError: "),
+        ("    return [name]", "its mapper answers with list, not dict"),
+        ("    raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_mapper_that_fails_is_told_with_its_plugin(site: Any, body: str, told: str) -> None:
+    source = f"""
+@hookimpl
+def register_signature_mappers(register):
+    register("acme", acme)
+
+def acme(signature, name):
+{body}
+"""
+    site.add_hooks("acme-tools", "hooks_acme", source)
+    mapper = collect(site.registry()).signature_mappers["acme"]
+    with pytest.raises(
+        ConfigError, match=f"^the plugin acme-tools cannot show add as acme: {told}"
+    ) as failed:
+        mapper(FunctionSignature("add"), "add")
+    assert (failed.value.reason, failed.value.hint) == ("plugin-broken", "mend or uninstall acme-tools")
+
+
 def test_an_unknown_hook_gets_the_nearest_and_the_plugin_s_other_hooks_work(site: Any) -> None:
     source = "@hookimpl\ndef secretz(name): ...\n@hookimpl\ndef secret(name):\n    return 'here'"
     site.add_hooks("newer", "hooks_newer", source)
@@ -80,10 +117,12 @@ def test_an_unknown_hook_gets_the_nearest_and_the_plugin_s_other_hooks_work(site
 
 def test_two_plugins_that_register_one_name_are_reported(site: Any) -> None:
     for name in ("b", "a"):
-        source = f"@hookimpl\ndef register_transports(register):\n    register('udp', lambda: '{name}')"
+        source = (
+            f"@hookimpl\ndef register_transports(register):\n    register('udp', lambda config: '{name}')"
+        )
         site.add_hooks(name, f"hooks_twice_{name}", source)
     registry = site.registry()
-    assert collect(registry).transports["udp"].call() == "a"
+    assert collect(registry).transports["udp"].call(None) == "a"
     assert [problem.distribution for problem in registry.problems] == ["b"]
 
 

@@ -164,7 +164,7 @@ def test_what_is_no_dotted_path_is_unsupported(site: Any, text: str) -> None:
             "prerna.engine.impl.function.AWSTextractFunctionEngine",
             "function engine AWSTextractFunctionEngine",
         ),
-        ("prerna.something.Else", "SEMOSS class"),
+        ("prerna.something.Else", "class of SEMOSS"),
         ("", "blank"),
         ("Nonsense", "no plugin provides"),
     ],
@@ -182,6 +182,20 @@ def test_a_typo_gets_the_nearest_alias() -> None:
     assert isinstance(resolution, Unsupported)
     assert resolution.nearest[0] == "LocalPython"
     assert resolution.hint == "did you mean LocalPython?"
+
+
+@pytest.mark.parametrize("name", ["OCRFunctionEngine", "AWSTextractFunctionEngine", "OpenAIFunctionEngine"])
+def test_a_function_engine_of_semoss_is_taken_for_no_other(name: str) -> None:
+    resolution = PluginRegistry().resolve_engine_class(f"prerna.engine.impl.function.{name}")
+    assert isinstance(resolution, Unsupported)
+    assert resolution.nearest == ()
+    assert resolution.hint.startswith("install a plugin that provides it")
+
+
+def test_a_plugin_that_came_after_the_start_is_found_by_the_next_one() -> None:
+    resolution = PluginRegistry([]).resolve_engine_class("Greeting")
+    assert isinstance(resolution, Unsupported)
+    assert "when it starts again" in resolution.hint
 
 
 @given(st.text())

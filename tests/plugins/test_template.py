@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
+from packaging.metadata import parse_email
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-TEMPLATE = Path(__file__).parents[2] / "plugins" / "enginehost-template"
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "plugins" / "enginehost-template"
 
 CALL = """
 import asyncio, json, sys
@@ -41,15 +49,27 @@ def run(*command: Any, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def build(source: Path, folder: Path, *parts: str) -> Path:
+    """The wheel of a copy of these ``parts`` of ``source``: nothing else of a checkout gets in."""
+    for part in parts:
+        if (source / part).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", ".*")
+            shutil.copytree(source / part, folder / "source" / part, ignore=ignored)
+        else:
+            shutil.copy(source / part, folder / "source")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=folder / "source")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the built wheel; the host and its libraries come from ours."""
-    folder = tmp_path_factory.mktemp("template")
-    source = folder / "source"
-    shutil.copytree(TEMPLATE, source, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist", cwd=source)
-    (wheel,) = (folder / "dist").glob("enginehost_template-*-py3-none-any.whl")
-    environment = folder / "env"
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The plugin, built."""
+    return build(TEMPLATE, tmp_path_factory.mktemp("wheel"), "src", "pyproject.toml", "README.md")
+
+
+def beside_ours(environment: Path, wheel: Path) -> None:
+    """Install the wheel alone; the host and its libraries come from the environment that runs the tests."""
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
     site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
@@ -58,7 +78,60 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Path(site, "neighbour.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "install"]
     run(*pip, "--no-deps", "--no-index", wheel)
-    return environment
+
+
+def with_all_it_declares(environment: Path, wheel: Path) -> None:
+    """Install the wheel, the host's wheel, and from the registry whatever the two ask for."""
+    host = build(ROOT, environment.parent, "host", "engines", "pyproject.toml", "README.md", "LICENSE")
+    run(sys.executable, "-m", "venv", environment)
+    pip = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+    run(*pip, "install", "--find-links", host.parent, wheel)
+    run(*pip, "check")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[beside_ours, pytest.param(with_all_it_declares, marks=pytest.mark.interop)],
+    ids=lambda install: install.__name__.replace("_", " "),
+)
+def environment(
+    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A fresh environment with the wheel."""
+    made = tmp_path_factory.mktemp("template") / "env"
+    request.param(made, wheel)
+    return made
+
+
+def imported(wheel: Path) -> Iterator[str]:
+    """The packages whose modules the wheel's own import, wherever the import stands."""
+    with ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".py")]
+        own = {name.partition("/")[0] for name in names}
+        for name in names:
+            for node in ast.walk(ast.parse(archive.read(name))):
+                if isinstance(node, ast.Import):
+                    modules = [alias.name for alias in node.names]
+                else:
+                    of = isinstance(node, ast.ImportFrom) and node.level == 0
+                    modules = [node.module or ""] if of else []
+                for package in {module.partition(".")[0] for module in modules}:
+                    if package not in own and package not in sys.stdlib_module_names:
+                        yield package
+
+
+def test_it_declares_what_it_imports_in_the_versions_it_is_tested_with(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata, unknown = parse_email(archive.read(name))
+    assert not unknown
+    requirements = [Requirement(text) for text in metadata.get("requires_dist", ())]
+    declared = {canonicalize_name(one.name): one.specifier for one in requirements if one.marker is None}
+    distributions = packages_distributions()
+    # an editable install, as the host's may be, does not say which packages it has
+    used = {canonicalize_name(distributions.get(package, [package])[0]) for package in imported(wheel)}
+    assert used == set(declared)
+    assert [name for name in used if not declared[name].contains(version(name), prereleases=True)] == []
 
 
 @pytest.fixture

@@ -47,7 +47,9 @@ def _basic(config: RestConfig) -> str:
     if not user:
         raise _missing("AUTH_USERNAME", "basic")
     if ":" in user:
-        raise ConfigError("AUTH_USERNAME may not hold a colon (RFC 7617)", reason="bad-credentials")
+        hint = "the password has a key of its own, AUTH_PASSWORD"
+        message = "AUTH_USERNAME may not hold a colon (RFC 7617)"
+        raise ConfigError(message, hint=hint, key="AUTH_USERNAME", reason="bad-credentials")
     password = config.auth_password.get_secret_value() if config.auth_password else ""
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
@@ -59,7 +61,9 @@ def _needed(secret: SecretStr | None, key: str, kind: str) -> str:
 
 
 def _missing(key: str, kind: str) -> ConfigError:
-    return ConfigError(f"{key} is missing, which AUTH={kind} needs", reason="missing-credentials")
+    hint = f"add {key} = ${{secret:…}}, or write another AUTH"
+    message = f"{key} is missing, which AUTH = {kind} needs"
+    return ConfigError(message, hint=hint, key=key, reason="missing-credentials")
 
 
 def is_telling(name: str, text: str) -> bool:

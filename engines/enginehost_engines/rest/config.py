@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
-from enginehost.config import EngineConfig
+from enginehost.config import BadValue, EngineConfig
+from enginehost.errors import ConfigError
+from enginehost_engines.rest.headers import check_header, check_headers
+from enginehost_engines.rest.placement import check_places
+from enginehost_engines.rest.response import make_selector
+from enginehost_engines.rest.url import parse
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 """The HTTP methods an engine may use."""
 
 QueryStyle = Literal["exploded", "joined", "deepObject"]
@@ -21,11 +27,24 @@ AuthKind = Literal["none", "api_key", "bearer", "basic"]
 """The ways to prove who calls the remote service."""
 
 
-def _method(text: str) -> str:
-    method = text.strip().upper()
-    if method not in METHODS:
-        raise ValueError(f"must be one of {', '.join(METHODS)}")
-    return method
+Value = TypeVar("Value")
+
+
+def _checked(check: Callable[[Value], object], value: Value) -> Value:
+    try:
+        check(value)
+    except ConfigError as error:
+        raise BadValue(error.message, hint=error.hint, reason=error.reason, key=error.key) from None
+    return value
+
+
+def _passing(check: Callable[[Any], object]) -> AfterValidator:
+    """A validator that lets pass what ``check`` does: every key is checked, whatever is wrong with others."""
+    return AfterValidator(lambda value: _checked(check, value))
+
+
+def _check_header_name(name: str) -> None:
+    check_header(name.strip(), "", "API_KEY_HEADER_NAME")
 
 
 def _without_case(*words: str) -> BeforeValidator:
@@ -40,14 +59,14 @@ def _without_case(*words: str) -> BeforeValidator:
 class RestConfig(EngineConfig):
     """What a smss file says about a REST endpoint."""
 
-    api_endpoint_url: Annotated[str, AfterValidator(str.strip)] = Field(
+    api_endpoint_url: Annotated[str, AfterValidator(str.strip), _passing(parse)] = Field(
         validation_alias=AliasChoices("API_ENDPOINT_URL", "URL"),
         description="Where to call; `{name}` is filled with the parameter of that name, percent-encoded.",
     )
-    http_method: Annotated[str, AfterValidator(_method)] = Field(
+    http_method: Annotated[Method, _without_case(*get_args(Method))] = Field(
         default="GET", description="GET, HEAD, POST, PUT, PATCH or DELETE."
     )
-    headers: dict[str, Any] = Field(
+    headers: Annotated[dict[str, Any], _passing(check_headers)] = Field(
         default_factory=dict, repr=False, description="Headers that every request carries (JSON object)."
     )
     content_type: str | None = Field(
@@ -56,7 +75,7 @@ class RestConfig(EngineConfig):
         description="`json` in any case: JSON body, as when the key is absent; anything else, blank too: form"
         " body. For a `raw` body: its media type.",
     )
-    parameter_placement: dict[str, str] = Field(
+    parameter_placement: Annotated[dict[str, str], _passing(check_places)] = Field(
         default_factory=dict,
         description="Where each parameter goes (JSON object: name to `path`, `query`, `header:X`, `cookie`,"
         " `body`, `body:/json/pointer`, `form`, `file`, `raw`). `query:x`, `cookie:x`, `body:x`, `form:x` and"
@@ -73,7 +92,7 @@ class RestConfig(EngineConfig):
         repr=False,
         description="What every body holds besides the parameters (JSON object); `body:/pointer` fills it.",
     )
-    response_path: str | None = Field(
+    response_path: Annotated[str | None, _passing(make_selector)] = Field(
         default=None,
         description="The part of a JSON answer that is the result: a JSON Pointer when it starts with `/`,"
         " else a JMESPath expression. In a stream it applies to each item; items without it are left out.",
@@ -82,7 +101,9 @@ class RestConfig(EngineConfig):
         default=None,
         description="`none`, `api_key`, `bearer` or `basic`; absent: by which of the credentials is given.",
     )
-    api_key_header_name: str = Field(default="X-API-Key", description="The header that carries the API key.")
+    api_key_header_name: Annotated[str, _passing(_check_header_name)] = Field(
+        default="X-API-Key", description="The header that carries the API key."
+    )
     api_key_value: SecretStr | None = Field(default=None, description="The API key.")
     auth_token: SecretStr | None = Field(default=None, description="The token of `bearer`.")
     auth_username: str | None = Field(default=None, description="The user name of `basic`.")
@@ -106,3 +127,9 @@ class RestConfig(EngineConfig):
         gt=0,
         description="Size limit of an answer (of one line or event in a stream), in bytes.",
     )
+
+    @model_validator(mode="after")
+    def _check_credentials(self) -> Self:
+        from enginehost_engines.rest.auth import auth_header  # it reads this model
+
+        return _checked(auth_header, self)

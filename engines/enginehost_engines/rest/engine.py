@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext
-from enginehost.errors import CallTimeout, ExecutionFailed
+from enginehost.errors import CallTimeout, EngineHostError, ExecutionFailed, InvalidArguments
 from enginehost.signature import FunctionSignature
+from enginehost.values import LARGE, aside
 from enginehost_engines.rest.auth import credentials, is_telling, telling_values
 from enginehost_engines.rest.config import RestConfig
-from enginehost_engines.rest.request import make_plan
+from enginehost_engines.rest.request import Message, make_plan
 from enginehost_engines.rest.response import NOTHING, MediaType, make_selector, read_body, shape
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class _HttpEngine(AbstractFunctionEngine):
         signature = context.signature or FunctionSignature(context.engine_id)
         self._plan = make_plan(config, signature, context.bind)
         self._select = make_selector(config.response_path)
-        self._host = self._plan.endpoint.origin.host
+        self._host = self._plan.endpoint.origin.authority
         self._client: Client | None = None
         self._warn_of_json_form()
         for secret in self._own_secrets():
@@ -83,8 +84,13 @@ class _HttpEngine(AbstractFunctionEngine):
         """Raise for every status but 2xx."""
         if response.is_success:
             return
-        from enginehost_engines.rest.failures import status_failure
+        from enginehost_engines.rest.failures import redirect_failure, status_failure
 
+        if response.is_redirect:
+            location = response.headers.get("location", "")
+            raise redirect_failure(
+                self._plan.endpoint.origin, response.status_code, location, self._plan.redirects
+            )
         media = MediaType(response.headers.get("content-type", ""))
         body = b""
         if media.is_json or media.is_text or not media.essence:
@@ -115,15 +121,36 @@ class _HttpEngine(AbstractFunctionEngine):
     def _select_from(self, value: Any) -> Any:
         return value if self._select is None else self._select(value)
 
+    def _message(self, parameters: Mapping[str, Any], call: Call) -> Message:
+        """The request. Raises :class:`InvalidArguments` in the words of the host's own checks."""
+        try:
+            return self._plan.message(parameters)
+        except InvalidArguments as error:
+            (found,) = error.detail["errors"]
+            where = f" at {found['pointer']}" if found["pointer"] else ""
+            text = f"{call.function}{where}: {found['message']}"
+            raise InvalidArguments(text, errors=[found]) from None
+
     @contextmanager
-    def _told(self, timeouts: dict[str, float]) -> Generator[None]:
-        """Turn what the transport raises into errors for callers."""
+    def _told(self, timeouts: dict[str, float], call: Call) -> Generator[None]:
+        """Turn what the transport raises into errors for callers, which name the function."""
         from enginehost_engines.rest.failures import TRANSPORT_ERRORS, transport_failure
 
         try:
             yield
         except TRANSPORT_ERRORS as error:
-            raise transport_failure(error, self._host, timeouts) from error
+            failure = transport_failure(error, self._host, timeouts, self._limits(timeouts))
+            raise _named(failure, call) from error
+        except EngineHostError as error:
+            _named(error, call)
+            raise
+
+    def _limits(self, timeouts: Mapping[str, float]) -> dict[str, str]:
+        """Who set the timeouts."""
+        connect, read = self.config.connect_timeout_seconds, self.config.read_timeout_seconds
+        named = {(connect, "connect"): "CONNECT_TIMEOUT_SECONDS", (read, "read"): "READ_TIMEOUT_SECONDS"}
+        left = "what was left of the call"
+        return {name: named.get((seconds, name), left) for name, seconds in timeouts.items()}
 
     @contextmanager
     def _until_deadline(self, call: Call) -> Generator[None]:
@@ -132,7 +159,14 @@ class _HttpEngine(AbstractFunctionEngine):
         with anyio.move_on_after(remaining) as scope:
             yield
         if scope.cancelled_caught:
-            raise CallTimeout(self._host, remaining or 0.0)
+            raise CallTimeout(self._host, remaining or 0.0, limit="what was left of the call")
+
+
+def _named(error: EngineHostError, call: Call) -> EngineHostError:
+    """The error with the function's name before it: one host may stand behind many functions."""
+    error.message = f"{call.function}: {error.message}"
+    error.args = (error.message, *error.args[1:])
+    return error
 
 
 async def _beginning(response: Response) -> bytes:
@@ -152,26 +186,31 @@ class RestEngine(_HttpEngine):
 
     async def execute(self, parameters: dict[str, Any], call: Call) -> Any:
         """Send one request. Raises the errors of :mod:`enginehost.errors`; none holds a secret."""
-        message = self._plan.message(parameters)
+        message = self._message(parameters, call)
         timeouts = self._timeouts(call)
         client = await self._connected()
-        with self._told(timeouts), self._until_deadline(call):
+        with self._told(timeouts, call), self._until_deadline(call):
             async with client.exchange(message, timeouts, self._plan.redirects) as response:
                 await self._refuse_failure(response, parameters)
-                return self._selected(await self._result(response))
+                return self._selected(await self._result(response, call))
         raise AssertionError("a scope that ends early raises")
 
-    async def _result(self, response: Response) -> Any:
+    async def _result(self, response: Response, call: Call) -> Any:
         if self._plan.method == "HEAD":
             return dict(response.headers.items())
         body = await read_body(response.aiter_bytes(), self.config.max_response_bytes, self._host)
-        media = MediaType(response.headers.get("content-type", ""))
-        return shape(body, media, self._host, response.status_code)
+        answer = body, MediaType(response.headers.get("content-type", "")), self._host, response.status_code
+        if len(body) < LARGE:
+            return shape(*answer)
+        call.large = True
+        return await aside(shape, *answer)
 
     def _selected(self, value: Any) -> Any:
         found = self._select_from(value)
         if found is NOTHING:
-            raise ExecutionFailed(f"the answer of {self._host} has nothing at RESPONSE_PATH")
+            path = self.config.response_path or ""
+            message = f"the answer of {self._host} has nothing at RESPONSE_PATH = {path}"
+            raise ExecutionFailed(message, detail={"pointer": path} if path.startswith("/") else {})
         return found
 
 
@@ -182,10 +221,10 @@ class StreamRestEngine(_HttpEngine):
         """Send one request and yield what comes, as it comes; closing the generator closes the connection."""
         from enginehost_engines.rest.stream import items
 
-        message = self._plan.message(parameters)
+        message = self._message(parameters, call)
         timeouts = self._timeouts(call)
         client = await self._connected()
-        with self._told(timeouts):
+        with self._told(timeouts, call):
             async with client.exchange(message, timeouts, self._plan.redirects) as response:
                 await self._refuse_failure(response, parameters)
                 async for item in self._in_time(

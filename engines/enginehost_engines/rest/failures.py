@@ -1,6 +1,6 @@
-"""What goes wrong on the way, told without secrets: the host's name, what happened, and the status.
+"""What goes wrong on the way, told without secrets: host and port, what happened, and the status.
 
-No text here holds a URL, a header or a library's message; those stay in ``__cause__``, for the log.
+No text here holds a path, a query, a header or a library's message; those stay in ``__cause__``, for the log.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from urllib.parse import urljoin, urlsplit
 
 import httpcore2
 import httpx2
 
 from enginehost.errors import CallTimeout, EngineHostError, EngineUnavailable, ExecutionFailed
 from enginehost_engines.rest.guard import AddressRefused
+from enginehost_engines.rest.url import DEFAULT_PORTS, Origin
 
 EXCERPT = 500
 """The most characters of a body that an error repeats."""
@@ -35,48 +37,92 @@ TRANSPORT_ERRORS = (
 """Everything that sending and reading can raise."""
 
 
-def transport_failure(error: Exception, host: str, timeouts: dict[str, float]) -> EngineHostError:
-    """The error that callers see for one of :data:`TRANSPORT_ERRORS`."""
+def transport_failure(
+    error: Exception, host: str, timeouts: Mapping[str, float], limits: Mapping[str, str]
+) -> EngineHostError:
+    """What callers get for one of :data:`TRANSPORT_ERRORS`; ``limits`` has who set the ``timeouts``."""
     if isinstance(error, httpcore2.ConnectTimeout | httpcore2.PoolTimeout):
-        return CallTimeout(host, timeouts["connect"])
+        return CallTimeout(host, timeouts["connect"], limit=limits["connect"])
     if isinstance(error, httpcore2.TimeoutException):
-        return CallTimeout(host, timeouts["read"])
+        return CallTimeout(host, timeouts["read"], limit=limits["read"])
     if isinstance(error, httpcore2.ConnectError):
-        reason = _connect_reason(error)
-        return EngineUnavailable(f"could not connect to {host}: {reason}", reason=reason)
+        return _unreachable(host, *_connect_reason(error))
     if isinstance(error, httpcore2.ProxyError):
-        return EngineUnavailable(
-            f"could not connect to {host}: the proxy refused", reason="the proxy refused"
-        )
+        return _unreachable(host, "the proxy refused", "see HTTPS_PROXY and NO_PROXY where the host runs")
     if isinstance(error, httpx2.DecodingError):
         return ExecutionFailed(f"{host} sent a body that its Content-Encoding does not fit")
     return ExecutionFailed(f"{host} broke the connection off", detail={"retry_may_help": True})
 
 
-def _connect_reason(error: BaseException) -> str:
+def _unreachable(host: str, reason: str, hint: str) -> EngineUnavailable:
+    error = EngineUnavailable(f"could not connect to {host}: {reason}", reason=reason)
+    error.detail["hint"] = hint
+    return error
+
+
+def _connect_reason(error: BaseException) -> tuple[str, str]:
+    """Why no connection came about, and what to do."""
     while True:
         if isinstance(error, AddressRefused):
-            return "its address is in a private network, which this host does not allow"
+            reason = "its address is in a private network, which this host does not allow"
+            return reason, "the setting private_networks allows it"
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({error.verify_message})"
+            reason = f"its certificate is not trusted ({error.verify_message})"
+            return reason, "SSL_CERT_FILE names the authorities that the host trusts"
         if isinstance(error, ssl.SSLError):
-            return "no TLS connection came about"
+            return "no TLS connection came about", "does the service speak https at this port?"
         if isinstance(error, socket.gaierror):
-            return "no such host"
+            return "no such host", "correct the address in the file"
         if isinstance(error, ConnectionRefusedError):
-            return "connection refused"
+            return (
+                "connection refused",
+                "start the service that listens there, or correct the address in the file",
+            )
         following = error.__cause__ or error.__context__
         if following is None:
-            return "not reachable"
+            return "not reachable", "see whether the service runs and a network leads to it"
         error = following
+
+
+def redirect_failure(origin: Origin, status: int, location: str, rule: str) -> ExecutionFailed:
+    """The error for a redirect that ``FOLLOW_REDIRECTS = rule`` does not follow.
+
+    Of where it leads only the origin is told.
+    """
+    target, hint = _origin_of(origin, location), ""
+    if target is None:
+        what = "a redirect that leads nowhere"
+    elif target == origin:
+        what, hint = f"a redirect that FOLLOW_REDIRECTS = {rule} does not follow", _WHICH_FOLLOWS[rule]
+    else:
+        what = f"a redirect to {target.scheme}://{target.authority}, and none to another origin is followed"
+        hint = "if that is where the service is now, write it into the file"
+    detail = {"status": status} | ({"hint": hint} if hint else {})
+    return ExecutionFailed(f"{origin.authority} answered {status}, {what}", detail=detail)
+
+
+_WHICH_FOLLOWS = {
+    "never": "same-origin follows those of GET and HEAD, any-method all",
+    "same-origin": "any-method follows it, and repeats what was sent",
+    "any-method": "it leads in a circle, or too far",
+}
+"""What to do where a redirect within the origin is not followed, by the rule of the file."""
+
+
+def _origin_of(here: Origin, location: str) -> Origin | None:
+    """The origin that ``Location`` leads to."""
+    try:
+        there = urlsplit(urljoin(f"{here.scheme}://{here.authority}/", location))
+        port = there.port or DEFAULT_PORTS.get(there.scheme)
+    except ValueError:
+        return None
+    if not location or not there.hostname or port is None:
+        return None
+    return Origin(there.scheme, there.hostname, port)
 
 
 def status_failure(host: str, status: int, body: str, secrets: Iterable[str]) -> ExecutionFailed:
     """The error for an answer that is no success: its status and a short, secret-free part of its body."""
-    if 300 <= status < 400:
-        return ExecutionFailed(
-            f"{host} answered {status}, a redirect that is not followed", detail={"status": status}
-        )
     text = excerpt(body, secrets)
     return ExecutionFailed(
         f"{host} answered {status}" + (f": {text}" if text else ""),

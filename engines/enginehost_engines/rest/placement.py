@@ -90,6 +90,13 @@ def read_placements(
     return placements
 
 
+def check_places(declared: Mapping[str, str]) -> None:
+    """Raise :class:`ConfigError` for the first place that there is not, whatever else the file says."""
+    for name, text in declared.items():
+        if text.partition(":")[0].strip().casefold() != Place.PATH:
+            _parse(name, text.strip())
+
+
 def _placement(name: str, text: str | None, in_url: frozenset[str], method: str) -> Placement:
     if name in in_url:
         word, _, rest = (text or Place.PATH).casefold().partition(":")

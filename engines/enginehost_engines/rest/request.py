@@ -14,15 +14,10 @@ from enginehost.signature import FunctionSignature
 from enginehost_engines.rest.auth import auth_header
 from enginehost_engines.rest.body import Body, choose_body
 from enginehost_engines.rest.config import RestConfig
-from enginehost_engines.rest.placement import (
-    FORBIDDEN_HEADERS,
-    Place,
-    Placement,
-    default_place,
-    read_placements,
-)
+from enginehost_engines.rest.headers import check_header
+from enginehost_engines.rest.placement import Place, Placement, default_place, read_placements
 from enginehost_engines.rest.url import Endpoint, Origin, parse
-from enginehost_engines.rest.wire import TOKEN, cookie_pair, header_value, query_pairs, text
+from enginehost_engines.rest.wire import cookie_pair, header_value, query_pairs, text
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -231,29 +226,12 @@ def _fixed_headers(config: RestConfig) -> dict[str, tuple[str, str]]:
     """The headers that the file sets, by lower-case name; the credentials come last."""
     fixed: dict[str, tuple[str, str]] = {}
     for name, value in config.headers.items():
-        _check_header(name, value, "HEADERS")
         fixed[name.lower()] = (name, text(value))
     header = auth_header(config)
     if header is not None:
-        _check_header(*header, "API_KEY_HEADER_NAME" if header[0] != "Authorization" else "AUTH")
+        check_header(*header, "API_KEY_HEADER_NAME" if header[0] != "Authorization" else "AUTH")
         fixed[header[0].lower()] = header
     return fixed
-
-
-def _check_header(name: str, value: Any, key: str) -> None:
-    if not TOKEN.fullmatch(name):
-        raise ConfigError(f"{key}: {name!r} is no header name", reason="bad-header")
-    if name.lower() in FORBIDDEN_HEADERS - {"host"}:
-        raise ConfigError(f"{key}: {name} is set by the connection, not by a file", reason="bad-header")
-    if value is None or isinstance(value, Mapping | list):
-        raise ConfigError(f"{key}: the value of {name} must be text", reason="bad-header")
-    try:
-        header_value(text(value))
-    except ValueError:
-        raise ConfigError(
-            f"{key}: the value of {name} has a line break, another control character or a blank at an end",
-            reason="bad-header",
-        ) from None
 
 
 def _own_headers(fixed: Mapping[str, tuple[str, str]], chosen: set[str], origin: Origin) -> Headers:

@@ -119,7 +119,7 @@ async def read_body(chunks: AsyncIterator[bytes], limit: int, host: str) -> byte
     async for chunk in chunks:
         size += len(chunk)
         if size > limit:
-            raise TooLarge(f"the answer of {host}", limit=limit)
+            raise TooLarge(f"the answer of {host} (MAX_RESPONSE_BYTES)", limit=limit)
         parts.append(chunk)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -51,7 +51,7 @@ async def lines(chunks: AsyncIterator[bytes], limit: int, host: str) -> AsyncIte
 
 def _check(size: int, limit: int, host: str) -> None:
     if size > limit:
-        raise TooLarge(f"an item of the answer of {host}", limit=limit)
+        raise TooLarge(f"an item of the answer of {host} (MAX_RESPONSE_BYTES)", limit=limit)
 
 
 async def _text_lines(
@@ -77,7 +77,7 @@ async def _events(response: httpx2.Response, limit: int, host: str) -> AsyncIter
             item: dict[str, Any] = {"event": event.event, "data": _data(event.data)}
             yield item | ({"id": event.id} if event.id else {})
     except httpx2.SSEError:
-        raise TooLarge(f"an item of the answer of {host}", limit=limit) from None
+        raise TooLarge(f"an item of the answer of {host} (MAX_RESPONSE_BYTES)", limit=limit) from None
 
 
 def _data(text: str) -> Any:

@@ -112,6 +112,7 @@ def _fill_segment(parts: tuple[Part, ...], values: Mapping[str, str], encoded: f
     return _fill(parts, values)
 
 
+@lru_cache(16)  # a file's URL is read when its keys are checked, and again for its plan
 def parse(url: str) -> Endpoint:
     """Read the URL of an endpoint; :class:`ConfigError` where it is none."""
     split = _split(url)

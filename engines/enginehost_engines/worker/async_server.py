@@ -52,11 +52,12 @@ async def _serve(channel: Channel, output: Output, order: Mapping[str, Any], imp
     try:
         target = load(order)
         await target.open()
+        ready = about(target, imports)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything, SystemExit too
         channel.fail_to_load(error, imports)
         return
     output.ended(0)
-    channel.send(READY, 0, about(target, imports))
+    channel.send(READY, 0, ready)
     server = AsyncServer(output, target, imports)
     channel.sock.setblocking(False)
     await loop.create_connection(lambda: server, sock=channel.sock)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from enginehost.errors import EngineHostError
+from enginehost.tracebacks import author_traceback, cause_traceback, place_of
 from enginehost.values import pack, unpack
 from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import Output
@@ -75,7 +75,13 @@ class Channel:
     def fail_to_load(self, error: BaseException, imports: Imports) -> None:
         """Say why there is nothing to call, and which files may be at fault."""
         imports.add_those_behind(error)
-        self.send(FAILED, 0, pack({"error": describe(error), "files": imports.files}))
+        place = place_of(error, imports.folders)
+        body = {
+            "error": describe(error, author_traceback(error)),
+            "place": str(place or ""),
+            "files": imports.files,
+        }
+        self.send(FAILED, 0, pack(body))
 
     def _read(self) -> bytes:
         try:
@@ -89,12 +95,16 @@ def log_payload(level: int, text: str) -> bytes:
     return pack([level, _valid(text)])
 
 
-def describe(error: BaseException) -> bytes:
-    """An exception as it travels: its class, its text, its traceback; an error of the tree whole."""
+def describe(error: BaseException, traceback: str | None = None) -> bytes:
+    """An exception as it travels: its class, its text, its traceback; an error of the tree whole.
+
+    ``traceback`` in place of the one that it has.
+    """
+    text = cause_traceback(error) if traceback is None else traceback
     body: dict[str, Any] = {
         "type": type(error).__name__,
         "message": _text_of(error),
-        "traceback": _valid("".join(traceback.format_exception(error))[-_MOST_TEXT:]),
+        "traceback": _valid(text[-_MOST_TEXT:]),
     }
     if isinstance(error, EngineHostError):
         try:

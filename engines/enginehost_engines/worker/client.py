@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from enginehost.engine import RunMode
+from enginehost.engine import RunMode, current_call
 from enginehost.errors import EngineUnavailable, InvalidArguments
-from enginehost.values import NotJson, pack
+from enginehost.values import NotJson, aside, pack
 from enginehost_engines.worker.group import Group, Listener
 from enginehost_engines.worker.pool import current_pool
 from enginehost_engines.worker.process import Worker, WorkerSpec
@@ -93,7 +93,8 @@ class WorkerClient:
 
         ``name`` is what callers know it by, ``about`` what it may know of the call.
         """
-        payload = _payload(function, arguments, name, about)
+        sent = function, arguments, name, about
+        payload = await aside(_payload, *sent) if _is_large() else _payload(*sent)
         group = self._group or self.group
         if self._free:
             self._free -= 1
@@ -118,7 +119,8 @@ class WorkerClient:
         self, function: str, arguments: dict[str, Any], name: str, about: Any = None
     ) -> AsyncGenerator[Any, None]:
         """The items of a function as they come; leaving early ends it."""
-        payload = _payload(function, arguments, name, about)
+        sent = function, arguments, name, about
+        payload = await aside(_payload, *sent) if _is_large() else _payload(*sent)
         group = self.group
         worker, reply = await self._lease_for_stream(group, name)
         try:
@@ -198,12 +200,18 @@ async def may_check() -> bool:
         return False
 
 
+def _is_large() -> bool:
+    call = current_call()
+    return call is not None and call.large
+
+
 def _payload(function: str, arguments: dict[str, Any], name: str, about: Any) -> bytes:
     try:
         return pack([function, arguments, about])
     except NotJson as error:
-        pointer = error.pointer.removeprefix("/1")
+        pointer = error.pointer.removeprefix("/1")  # the arguments are the second of what is sent
+        where = f" at {pointer}" if pointer else ""
         raise InvalidArguments(
-            f"{name}: an argument cannot be sent to the worker: {error.message}",
-            errors=[{"pointer": pointer, "message": error.message}],
+            f"{name}{where}: this cannot be sent to the worker: {error.reason}",
+            errors=[{"pointer": pointer, "message": error.reason}],
         ) from error

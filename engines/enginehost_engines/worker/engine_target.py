@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from enginehost.caller import Caller
+from enginehost import Caller
 from enginehost.engine import (
     CURRENT,
     AbstractFunctionEngine,
@@ -34,7 +34,8 @@ class EngineClass(Target):
 
     def __init__(self, engine_class: type[Any], order: Mapping[str, Any]) -> None:
         if not issubclass(engine_class, AbstractFunctionEngine):
-            raise TypeError(f"{engine_class.__name__} is no AbstractFunctionEngine")
+            base = "enginehost.AbstractFunctionEngine"
+            raise TypeError(f"{engine_class.__name__} is no AbstractFunctionEngine; derive it from {base}")
         context = dataclasses.replace(context_from_json(order["context"]), changed=self._changed)
         if engine_class.requires_signature and context.signature is None:
             raise ConfigError("the key FUNCTION_NAME is missing", reason="missing-key")
@@ -93,25 +94,9 @@ def _read_config(engine_class: type[AbstractFunctionEngine], context: EngineCont
     model = engine_class.config_model
     if model is None:
         return None
-    from pathlib import Path
+    from enginehost.config import config_of
 
-    from enginehost.config import read_config
-    from enginehost.interpret import interpret
-    from enginehost.substitute import Sources
-
-    text = "\n".join(f"{_escaped(key)}={_escaped(value)}" for key, value in context.properties.items())
-    declaration = interpret(text.encode(), context.path or Path("engine.smss"), Sources())
-    config = read_config(declaration, model)
-    if config is None:
-        found = next(iter(declaration.diagnostics))
-        raise ConfigError(found.message, hint=found.hint, reason=found.code)
-    return config
-
-
-def _escaped(text: str) -> str:
-    """Text as a key or value of a smss file that reads back as itself."""
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("${", "$${")
-    return "".join(f"\\{char}" if char in " \t\f:=#!" else char for char in text)
+    return config_of(context.properties, model, context.path)
 
 
 # conversions

@@ -13,6 +13,7 @@ from enginehost.errors import (
     ResultInvalid,
     error_from_json,
 )
+from enginehost.tracebacks import RemoteTraceback
 from enginehost.values import unpack
 
 
@@ -20,15 +21,8 @@ class FunctionRaised(Exception):
     """The user's code raised in a worker.
 
     What is raised is a subclass that has the name of the exception's own class, so that whoever
-    shows ``type(error).__name__`` shows that. Its cause is a :class:`WorkerTraceback`.
+    shows ``type(error).__name__`` shows that. Its cause is the traceback.
     """
-
-
-class WorkerTraceback(Exception):
-    """The traceback of a worker as text: for the log, never for callers."""
-
-    def __str__(self) -> str:
-        return "\n" + str(self.args[0])
 
 
 def failure(payload: bytes, name: str = "") -> Exception:
@@ -38,7 +32,7 @@ def failure(payload: bytes, name: str = "") -> Exception:
     if told and name and told["code"] == ResultInvalid.code:
         told = {**told, "message": f"{name}: {told['message']}"}
     error = error_from_json(told) if told else _named(body["type"])(body["message"])
-    error.__cause__ = WorkerTraceback(body["traceback"])
+    error.__cause__ = RemoteTraceback(body["traceback"])
     return error
 
 
@@ -47,29 +41,32 @@ def _named(name: str) -> type[FunctionRaised]:
     return type(name, (FunctionRaised,), {})
 
 
-def load_failure(error: Exception) -> EngineHostError:
-    """Why a worker could not start, from what its target raised."""
+def load_failure(error: Exception, place: str = "") -> EngineHostError:
+    """Why a worker could not start, from what its target raised at ``place``, a line of the author's."""
     if isinstance(error, FunctionRaised):
-        text = f"the code could not be loaded: {type(error).__name__}: {error}"
-    elif isinstance(error, ExecutionFailed):
+        return not_loadable(error, place)
+    if isinstance(error, ExecutionFailed):
         text = f"the code could not be loaded: {error.message}"
     elif isinstance(error, EngineHostError):
         return error
     else:
         text = f"the worker could not be started: {type(error).__name__}: {error}"
+    return _unavailable(text, error)
+
+
+def not_loadable(error: BaseException, place: str) -> EngineUnavailable:
+    """What stands for ``error``, which an author's code raised at ``place`` (``file:line``, or unknown)."""
+    file, _, line = place.rpartition(":")
+    again = f" ({file.rpartition('/')[2]}, line {line})"  # a SyntaxError says itself where it is
+    said = f"{type(error).__name__}: {str(error).removesuffix(again)}"
+    text = "the code could not be loaded: "
+    return _unavailable(f"{text}{place}: {said}" if place else f"{text}{said}", error)
+
+
+def _unavailable(text: str, cause: BaseException) -> EngineUnavailable:
     unavailable = EngineUnavailable(text, state="failed", reason=text)
-    unavailable.__cause__ = error
+    unavailable.__cause__ = cause
     return unavailable
-
-
-def told_by_worker(error: BaseException) -> BaseException:
-    """What of an error's causes the worker told; the error itself where the worker told nothing."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, WorkerTraceback):
-            return cause
-        cause = cause.__cause__
-    return error
 
 
 def died(returncode: int, name: str, alone: bool) -> EngineHostError:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from enginehost.errors import EngineHostError, EngineUnavailable
-from enginehost_engines.worker.failures import load_failure, told_by_worker
+from enginehost_engines.worker.failures import load_failure
 from enginehost_engines.worker.process import Files, Worker, WorkerSpec
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Listener(Protocol):
         """A worker serves, or what it says of itself has changed."""
         ...
 
-    def not_loaded(self, reason: str, files: Collection[str]) -> None:
+    def not_loaded(self, error: EngineHostError, files: Collection[str]) -> None:
         """The code cannot be loaded, and no worker serves."""
         ...
 
@@ -100,7 +100,7 @@ class Group:
         if worker is not None:
             return worker
         if self._failure is not None and self._loop.time() - self._failed_at < RETRY_SECONDS:
-            raise _refusal(self._failure) from self._failure
+            raise _refusal(self._failure)
         waiter = _Waiter(self._loop)
         self._waiters.append(waiter)
         self._want(beyond)
@@ -241,7 +241,14 @@ class Group:
         # a task of the group's own: the call that wanted it may be cancelled, the next one needs it too
         worker = Worker(self.spec, self._log, self._ended, self._told)
         task = self._loop.create_task(self._start(worker), name="enginehost-worker-start")
+        task.add_done_callback(lambda task: self._given_up(worker) if task.cancelled() else None)
         self._starting[worker] = task
+
+    def _given_up(self, worker: Worker) -> None:
+        """A start was cancelled, perhaps before it began."""
+        del self._starting[worker]
+        self._free_room()
+        self.grow()  # for a call that came meanwhile, and counted on this start
 
     async def _start(self, worker: Worker) -> None:
         try:
@@ -249,10 +256,6 @@ class Group:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer of those who wait
             del self._starting[worker]
             self._failed(load_failure(error), worker.files)
-        except asyncio.CancelledError:
-            del self._starting[worker]
-            self._free_room()
-            raise
         else:
             del self._starting[worker]
             self._started(worker)
@@ -270,12 +273,13 @@ class Group:
 
     def _failed(self, error: EngineHostError, files: Files) -> None:
         self._failure, self._failed_at = error, self._loop.time()
-        self._log.error("%s", error.message, exc_info=told_by_worker(error))
-        if not self._workers:
+        if self._workers:
+            self._log.error("a further worker process: %s", error.message, exc_info=error)
+        else:
             self._pool.imported(self, files)
             for listener in tuple(self._listeners):
                 if listener is not None:
-                    listener.not_loaded(error.message, files)
+                    listener.not_loaded(error, files)
             self._refuse(error)
             self._try_later()
         self._free_room()
@@ -360,4 +364,6 @@ class Group:
 
 
 def _refusal(error: EngineHostError) -> EngineUnavailable:
-    return EngineUnavailable(error.message, state="failed", reason=error.message)
+    refusal = EngineUnavailable(error.message, state="failed", reason=error.message)
+    refusal.__cause__ = error
+    return refusal

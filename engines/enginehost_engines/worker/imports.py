@@ -18,7 +18,8 @@ class Imports:
     """The files below ``folders`` that modules came from; ``script`` itself is none of them."""
 
     def __init__(self, folders: Iterable[str], script: str) -> None:
-        self._folders = tuple(os.path.join(folder, "") for folder in folders)  # noqa: PTH118
+        self.folders = tuple(folders)
+        self._folders = tuple(os.path.join(folder, "") for folder in self.folders)  # noqa: PTH118
         self._script = script
         self._looked_at: set[str] = set()
         self._count = 0

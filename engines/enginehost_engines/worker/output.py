@@ -25,11 +25,12 @@ class Output:
     def __init__(self, send: SendLog) -> None:
         self._send = send
         self._sent: dict[int, int] = {}
+        # kept: code that puts its own streams in their place would let them be collected, and so closed
+        self._streams = (_stream(self, logging.INFO), _stream(self, logging.WARNING))
 
     def install(self, level: str) -> None:
         """Take over ``sys.stdout``, ``sys.stderr`` and logging from ``level`` on."""
-        sys.stdout = _stream(self, logging.INFO)
-        sys.stderr = _stream(self, logging.WARNING)
+        sys.stdout, sys.stderr = self._streams
         root = logging.getLogger()
         root.setLevel(level)
         root.addHandler(_Handler(self))
@@ -48,12 +49,22 @@ class Output:
 
     def ended(self, call_id: int) -> None:
         """The call is over: send what is buffered, say what was dropped."""
-        for stream in (sys.stdout, sys.stderr):
-            if not stream.closed:
-                stream.flush()
+        ours = self._streams
+        if sys.stdout is not ours[0] or sys.stderr is not ours[1]:
+            _flush(sys.stdout)
+            _flush(sys.stderr)
+        for stream in ours:
+            _flush(stream)
         sent = self._sent.pop(call_id, 0)
         if sent > MOST_BYTES:
             self._send(call_id, logging.WARNING, f"{sent - MOST_BYTES} further characters of output dropped")
+
+
+def _flush(stream: Any) -> None:
+    try:
+        stream.flush()
+    except BaseException:  # noqa: BLE001 - code may have closed it, or have put anything in its place
+        return
 
 
 def _stream(output: Output, level: int) -> io.TextIOWrapper:

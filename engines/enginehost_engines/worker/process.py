@@ -44,6 +44,9 @@ CANCEL_SECONDS = 1.0
 CLOSE_SECONDS = 3.0
 """How long a worker may take to end by itself."""
 
+LAST_WORDS_SECONDS = 0.1
+"""How long after its end a worker is listened to; whoever it left behind may hold its outputs for ever."""
+
 _READ_BYTES = 256 * 1024
 
 _SOCKET_BYTES = 1024 * 1024
@@ -109,6 +112,7 @@ class Worker(asyncio.BufferedProtocol):
     _replies: dict[int, Reply] = field(default_factory=dict)
     _last_id: int = 0
     _transport: Any = None
+    _listening: asyncio.ReadTransport | None = None
     _lost: bool = False
     _forced: asyncio.TimerHandle | None = None
     _buffer: bytearray = field(default_factory=lambda: bytearray(_READ_BYTES), repr=False)
@@ -128,13 +132,15 @@ class Worker(asyncio.BufferedProtocol):
         self._loaded: asyncio.Future[None] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._spawn()
-        self._watch_exit()
+        # a task of its own: one that is cancelled half-way would leave open who closes the files
+        connecting = self._loop.create_task(self._connect(), name="enginehost-worker-connect")
+        connecting.add_done_callback(lambda _: self._watch_exit())
         try:
-            await self._loop.create_connection(lambda: self, sock=self._socket)
-            await self._read_output()
+            await asyncio.shield(connecting)
             self._transport.write(frame(LOAD, 0, self.spec.order))
             await self._loaded
         except BaseException:
+            self._loaded.cancel()  # nobody asks what became of it
             self.kill()
             await self._gone.wait()
             raise
@@ -162,10 +168,14 @@ class Worker(asyncio.BufferedProtocol):
             theirs.close()
             os.close(output)
 
+    async def _connect(self) -> None:
+        await self._read_output()
+        await self._loop.create_connection(lambda: self, sock=self._socket)
+
     async def _read_output(self) -> None:
         """Log what is written past Python's streams (C libraries, the interpreter's last words)."""
         pipe = os.fdopen(self._output, "rb", 0)
-        await self._loop.connect_read_pipe(lambda: _OutputLines(self.log), pipe)
+        self._listening, _ = await self._loop.connect_read_pipe(lambda: _OutputLines(self.log), pipe)
 
     def _watch_exit(self) -> None:
         """Have :meth:`_exited` called when the process has ended, before it is reaped where that can be."""
@@ -287,7 +297,7 @@ class Worker(asyncio.BufferedProtocol):
         elif kind == FAILED:
             body = unpack(payload)
             self.files = body["files"]
-            self._loaded.set_exception(load_failure(failure(body["error"])))
+            self._loaded.set_exception(load_failure(failure(body["error"]), body["place"]))
 
     def _read_news(self, payload: bytes) -> None:
         body = unpack(payload)
@@ -327,8 +337,9 @@ class Worker(asyncio.BufferedProtocol):
         self._process.wait()
         if self._transport is None:
             self._socket.close()
-        # its last frames may still be on their way; a stray child that holds the socket must not keep us
-        self._forced = self._replace_timer(0.1, self._finish)
+        self._forced = self._replace_timer(LAST_WORDS_SECONDS, self._finish)
+        if self._listening is not None:
+            self._loop.call_later(LAST_WORDS_SECONDS, self._listening.close)
         if self._transport is None or self._lost:
             self._finish()
 

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from enginehost.values import unpack
+from enginehost.engine import current_call
+from enginehost.values import LARGE, aside, unpack
 from enginehost_engines.worker.failures import failure
 from enginehost_engines.worker.wire import END, ITEM, RESULT, WINDOW
 
@@ -64,7 +65,7 @@ class CallReply(Reply):
         """Wait for the result. Raises what the function raised."""
         kind, payload = await self._future
         if kind == RESULT:
-            return unpack(payload)
+            return unpack(payload) if len(payload) < LARGE else await _large(payload)
         raise failure(payload, self.name)
 
 
@@ -111,7 +112,7 @@ class StreamReply(Reply):
         if self._taken >= WINDOW // 2 and self.credit is not None:
             self.credit(self._taken)
             self._taken = 0
-        return unpack(item)
+        return unpack(item) if len(item) < LARGE else await _large(item)
 
     def _finish(self, error: Exception | None) -> None:
         self._over, self._error = True, error
@@ -121,3 +122,11 @@ class StreamReply(Reply):
     def _notify(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+
+async def _large(payload: bytes) -> Any:
+    """A value that takes a while to read; so will what else is done with it."""
+    call = current_call()
+    if call is not None:
+        call.large = True
+    return await aside(unpack, payload)

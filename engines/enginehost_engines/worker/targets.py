@@ -139,13 +139,14 @@ class ReactorClass(Target):
     """A reactor class; each call runs on an instance of its own."""
 
     def __init__(self, reactor: type[Any]) -> None:
+        from enginehost.reactor import describe
+
         self._reactor = reactor
+        self._nouns = describe(reactor)
 
     def info(self) -> Any:
         """The nouns it takes."""
-        from enginehost.reactor import describe
-
-        return describe(self._reactor)
+        return self._nouns
 
     def describe(self, function: str) -> str:
         """How ``execute`` runs."""

@@ -57,7 +57,11 @@ def root(
     if debug:
         import logging
 
-        logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
+        from enginehost.cli.prints import ForTerminal
+
+        handler = logging.StreamHandler()
+        handler.setFormatter(ForTerminal("%(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
     else:
         _keep_the_log_quiet()
 

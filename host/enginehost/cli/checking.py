@@ -11,10 +11,10 @@ from enginehost.cli.failures import CommandError
 from enginehost.cli.loading import open_all
 from enginehost.cli.source import require_folder
 from enginehost.contributions import collect
-from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.diagnostics import Diagnostic, error_diagnostics
+from enginehost.engine_ids import duplicate_id
 from enginehost.errors import ConfigError
 from enginehost.folder import UNUSABLE, is_smss, look, unusable_file, why_unusable
-from enginehost.lifecycle import duplicate_id
 from enginehost.loader import Loaded, Loader, folder_loader
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import policy_for
@@ -74,18 +74,13 @@ def _settings(path: Path, config: Path | None, found: list[Diagnostic]) -> HostS
     try:
         settings = load_settings(_folder(path), config=config)
     except ConfigError as error:
-        found.append(as_diagnostic(error, "settings"))
+        found += error_diagnostics(error, "settings")
         return HostSettings()
     try:
         policy_for(settings)
     except ConfigError as error:
-        found.append(as_diagnostic(error, "policy"))
+        found += error_diagnostics(error, "policy")
     return settings
-
-
-def as_diagnostic(error: ConfigError, code: str) -> Diagnostic:
-    """A wrong setting as a finding."""
-    return Diagnostic(error.path, error.line, error.column, Severity.ERROR, code, error.message, error.hint)
 
 
 def _loader(settings: HostSettings, folder: Path) -> Loader:

@@ -6,18 +6,25 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from enginehost.auth import Authenticator
 from enginehost.cli import surroundings
 from enginehost.cli.findings import Finding, Grade, doubtful, fine, of_diagnostic, of_error, wrong
+from enginehost.cli.output import counted
 from enginehost.cli.provenance import given_settings
 from enginehost.cli.source import Where, require_folder
+from enginehost.contributions import collect
 from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.host import Host
-from enginehost.known_classes import other_catalog_type
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import policy_for
+from enginehost.policy_words import idle_callers, idle_functions, unknown_faces
 from enginehost.settings import AuditSettings, HostSettings, load_settings
+from enginehost.settings_doubts import DOUBTS, doubts
+
+_TOLD = {"plugin", *DOUBTS}
+"""Codes of problems of a host that stand in areas of their own."""
 
 
 async def examine(where: Where) -> list[Finding]:
@@ -30,7 +37,9 @@ async def examine(where: Where) -> list[Finding]:
     found.append(await surroundings.databus(settings))
     found += surroundings.audit(settings)
     found += surroundings.machine(settings, where.folder)
-    return found + await _files(where.folder, settings)
+    found += await _files(where.folder, settings)
+    areas = list(dict.fromkeys(one.area for one in found))
+    return sorted(found, key=lambda one: areas.index(one.area))
 
 
 def _settings(where: Where, found: list[Finding]) -> HostSettings:
@@ -38,10 +47,11 @@ def _settings(where: Where, found: list[Finding]) -> HostSettings:
         settings = load_settings(where.folder, config=where.config)
         found += given_settings(settings, os.environ)
     except ConfigError as error:
-        found.append(of_error("settings", error))
+        found += of_error("settings", error)
         found.append(doubtful("settings", "what follows is said of the default settings"))
         return HostSettings()
-    found += [*_callers(settings), _policy(settings)]
+    found += [of_diagnostic("settings", one) for one in doubts(settings, where.folder)]
+    found += [*_callers(settings), *_policy(settings)]
     return settings
 
 
@@ -49,7 +59,8 @@ def _callers(settings: HostSettings) -> Iterator[Finding]:
     try:
         Authenticator(settings)
     except ConfigError as error:
-        yield of_error("access", error)
+        yield from of_error("access", error)
+        return
     names = [token.name for token in settings.tokens]
     issuers = [one.issuer for one in settings.oidc]
     if settings.authenticates:
@@ -60,13 +71,28 @@ def _callers(settings: HostSettings) -> Iterator[Finding]:
         yield fine("access", "no tokens and no issuers: every caller is anonymous")
 
 
-def _policy(settings: HostSettings) -> Finding:
+def _policy(settings: HostSettings) -> Iterator[Finding]:
     try:
         policy = policy_for(settings)
     except ConfigError as error:
-        return of_error("policy", error)
-    rules = len(policy.written.rules)
-    return fine("policy", f"{policy.origin}: default {policy.written.default}, {rules} rules")
+        yield from of_error("policy", error)
+        return
+    rules = counted(len(policy.written.rules), "rule")
+    yield fine("policy", f"{policy.origin}: default {policy.written.default}, {rules}")
+
+
+def _words_of_policy(settings: HostSettings, host: Host) -> list[Finding]:
+    """The words of the policy that mean nothing here."""
+    try:
+        policy = policy_for(settings)
+    except ConfigError:
+        return []  # it has been told
+    declared = (record.declared for record in host.catalog.records.values() if record.declared)
+    found = unknown_faces(policy, collect(PluginRegistry()).faces)
+    found += idle_functions(policy, [*(entry.signature for entry in host.catalog), *declared])
+    if settings.tokens and not settings.oidc:
+        found += idle_callers(policy, settings.tokens)
+    return [of_diagnostic("policy", one) for one in found]
 
 
 async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
@@ -75,6 +101,7 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
     except InvalidRequest as error:
         return [*_plugins(PluginRegistry()), wrong("files", error.message, str(error.detail.get("hint", "")))]
     # who may call and what is recorded has been looked at, and a mistake there hides none in the files
+    with_policy = settings
     settings = settings.model_copy(update={"policy": None, "audit": AuditSettings()})
     host = Host(folder, None, settings=settings, watch=False)
     try:
@@ -82,14 +109,19 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
             states = Counter(str(record.state) for record in host.catalog.records.values())
             found = list(_plugins(host.registry))
             summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
-            found.append(fine("files", f"{folder}: {len(host.catalog)} functions; engines: {summary}"))
+            functions = counted(len(host.catalog), "function")
+            found.append(fine("files", f"{folder}: {functions}; engines: {summary}"))
+            if len(host.catalog):
+                text = "Python code has been read, not run: `enginehost validate --load` runs it too"
+                found.append(fine("files", text))
             if not states:
                 found.append(
                     doubtful("files", f"{folder} holds no smss file", "`enginehost new python hello`")
                 )
-            found += [of_diagnostic("files", one) for one in host.problems() if one.code != "plugin"]
+            found += [of_diagnostic("files", one) for one in host.problems() if one.code not in _TOLD]
+            found += _words_of_policy(with_policy, host)
     except ConfigError as error:
-        return [of_error("host", error)]
+        return of_error("host", error)
     return found
 
 
@@ -100,11 +132,6 @@ def _plugins(registry: PluginRegistry) -> Iterator[Finding]:
         yield doubtful(
             "plugins", f"{problem.distribution}, {problem.entry_point}: {problem.message}", problem.hint
         )
-
-
-def _of_host(problem: dict[str, str]) -> Finding:
-    found = wrong if problem["severity"] == "error" else doubtful
-    return found(problem["code"], problem["message"], problem["hint"])
 
 
 async def _running_host(where: Where) -> list[Finding]:
@@ -120,14 +147,31 @@ async def _running_host(where: Where) -> list[Finding]:
             problems = await source.problems()
         except EngineHostError as error:
             return [*found, wrong("access", error.message, str(error.detail.get("hint", "")))]
-    found.append(fine("functions", f"{len(functions)} that this caller may view"))
-    found += [_of_host(one) for one in problems]
-    for engine in engines:
-        if engine["state"] in ("failed", "stale"):
-            failed = engine["state"] == "failed" and other_catalog_type(engine["kind"]) is None
-            grade = Grade.ERROR if failed else Grade.WARNING
-            hint = "`enginehost validate` on that machine shows the place"
-            found.append(
-                Finding("engines", grade, f"{engine['id']} is {engine['state']}: {engine['reason']}", hint)
-            )
-    return found
+    found.append(fine("functions", f"{counted(len(functions), 'function')} that this caller may view"))
+    if problems is None:
+        hint = "show a token: --token, or the variable ENGINEHOST_TOKEN"
+        found.append(doubtful("problems", "not looked at: this host tells them to known callers only", hint))
+    found += [_of_problem("host", one) for one in problems or ()]
+    return found + [one for engine in engines for one in _of_engine(engine)]
+
+
+def _of_engine(engine: dict[str, Any]) -> Iterator[Finding]:
+    """What keeps an engine of a running host from serving, and what else is wrong with it."""
+    state, problems = engine["state"], engine.get("problems") or []
+    reason: dict[str, Any] = {}
+    if state in ("failed", "stale", "unsupported", "conflict"):
+        codes = ("unsupported", "name-conflict")
+        reason = next((one for one in problems if one["severity"] == "error" or one["code"] in codes), {})
+        unserved = state == "failed" or (state == "unsupported" and reason.get("severity") == "error")
+        hint = reason.get("hint", "`enginehost validate --load` on that machine shows more")
+        text = f"{engine['id']} is {state}: {engine['reason']}"
+        yield Finding(
+            "engines", Grade.ERROR if unserved else Grade.WARNING, text, hint, reason.get("where", "")
+        )
+    yield from (_of_problem("engines", one, f"{engine['id']}: ") for one in problems if one is not reason)
+
+
+def _of_problem(area: str, problem: dict[str, Any], before: str = "") -> Finding:
+    grade = Grade.ERROR if problem["severity"] == "error" else Grade.WARNING
+    where = problem.get("where", "")
+    return Finding(area, grade, f"{before}{problem['message']}", problem["hint"], where)

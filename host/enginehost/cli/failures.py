@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ class Reporting:
     json: bool = False
     debug: bool = False
 
-    def reset(self) -> None:
-        """Back to text without traceback."""
-        self.json = self.debug = False
+    def reset(self, words: Sequence[str] = ()) -> None:
+        """Before the command that ``words`` make is read: its own mistakes are told as it asks, too."""
+        options = words[: words.index("--")] if "--" in words else words
+        self.json = any(word == "--json" or word.startswith("--json=") for word in options)
+        self.debug = False
 
 
 REPORTING = Reporting()
@@ -45,7 +48,9 @@ def report(error: BaseException) -> int:
     if REPORTING.debug:
         import traceback
 
-        traceback.print_exception(error)
+        from enginehost.cli.output import note, printable
+
+        note(printable("".join(traceback.format_exception(error)).rstrip()))
     if not isinstance(error, EngineHostError):
         error = _unforeseen(error)
     if REPORTING.json:
@@ -68,24 +73,33 @@ def _unforeseen(error: BaseException) -> EngineHostError:
 def _as_json(error: EngineHostError) -> str:
     import json
 
-    body: dict[str, Any] = {"error": error.to_json()}
+    body = _with_place(error)
+    if isinstance(error, ConfigError) and error.others:
+        body["others"] = [_with_place(other) for other in error.others]
+    text = json.dumps({"error": body}, ensure_ascii=False, default=str)
+    return text if text.isprintable() else json.dumps({"error": body}, default=str)
+
+
+def _with_place(error: EngineHostError) -> dict[str, Any]:
+    body = error.to_json()
     if isinstance(error, ConfigError) and error.path:
-        body["error"] |= {"path": error.path, "line": error.line, "column": error.column}
-    return json.dumps(body, ensure_ascii=False, default=str)
+        body |= {"path": error.path, "line": error.line, "column": error.column}
+    return body
 
 
 def _write_text(error: EngineHostError) -> None:
-    from enginehost.cli.output import emphasised, printable
+    others = error.others if isinstance(error, ConfigError) else ()
+    print("\n".join(line for one in (error, *others) for line in _lines(one)), file=sys.stderr)  # noqa: T201
 
-    place = ""
-    if isinstance(error, ConfigError):
-        place = ":".join(str(part) for part in (error.path, error.line, error.column) if part)
+
+def _lines(error: EngineHostError) -> Iterator[str]:
+    from enginehost.cli.output import emphasised, escaped, printable
+
+    place = escaped(error.where) if isinstance(error, ConfigError) else ""
     text = f"{place}: {error.message}" if place else error.message
-    lines = [f"{emphasised('error:', sys.stderr, 'red')} {printable(text)}"]
-    lines += [
-        f"  {printable(found.get('pointer') or '/')}: {printable(found['message'])}"
-        for found in error.detail.get("errors", [])[1:6]
-    ]
+    yield f"{emphasised('error:', sys.stderr, 'red')} {printable(text)}"
+    told = (found for found in error.detail.get("errors", [])[1:] if found["message"] not in error.message)
+    for found in told:
+        yield f"  {escaped(found.get('pointer') or 'arguments')}: {printable(found['message'])}"
     if hint := error.detail.get("hint"):
-        lines.append(f"{emphasised('hint:', sys.stderr, 'cyan')} {printable(str(hint))}")
-    print("\n".join(lines), file=sys.stderr)  # noqa: T201
+        yield f"{emphasised('hint:', sys.stderr, 'cyan')} {printable(str(hint))}"

@@ -48,10 +48,9 @@ def wrong(area: str, message: str, hint: str = "") -> Finding:
     return Finding(area, Grade.ERROR, message, hint)
 
 
-def of_error(area: str, error: ConfigError) -> Finding:
-    """A wrong setting."""
-    where = ":".join(str(part) for part in (error.path, error.line, error.column) if part)
-    return Finding(area, Grade.ERROR, error.message, error.hint, where)
+def of_error(area: str, error: ConfigError) -> list[Finding]:
+    """Wrong settings, one finding each."""
+    return [Finding(area, Grade.ERROR, one.message, one.hint, one.where) for one in (error, *error.others)]
 
 
 def of_diagnostic(area: str, found: Diagnostic) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from enginehost.cli.failures import CommandError
+from enginehost.cli.usage import told_as_errors
 from enginehost.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -83,10 +86,23 @@ class Commands(TyperGroup):
             return OwnCommand(cmd_name, help=self.own[cmd_name])
         return self._plugins.get(cmd_name)
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the whole program. Raises :class:`CommandError` for words that make no sense."""
+        with told_as_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Raises :class:`CommandError` for words that make no sense."""
+        with told_as_errors():
+            return super().invoke(ctx)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that ``args`` begin with; a name nobody has is answered with the nearest."""
-        if args and args[0] not in self.own:
-            self.commands = dict.fromkeys(self.list_commands(ctx))  # pyright: ignore[reportAttributeAccessIssue] - names to suggest
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            near = get_close_matches(name, names)
+            hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(names)}"
+            raise CommandError(f"there is no command {name!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
     @cached_property

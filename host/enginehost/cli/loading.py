@@ -27,7 +27,7 @@ async def _open_all(loader: Loader, made: Sequence[Loaded], timeout: float) -> l
             text = await _problem(loader, loaded.engine, timeout) if loaded.engine is not None else ""
         if not text:
             return None
-        path, hint = str(loaded.record.path), "mend the cause; `enginehost call` shows it too"
+        path, hint = str(loaded.record.path), "mend the cause"
         return Diagnostic(path, 0, 0, Severity.ERROR, "open-failed", text, hint)
 
     return [found for found in await asyncio.gather(*map(problem, made)) if found is not None]

@@ -55,10 +55,12 @@ class FolderSource:
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> bytes:
         """The result as JSON."""
-        return await self.host.call_json(self.host.resolve(name), arguments, caller=LOCAL, timeout=timeout)
+        call = self.host.new_call(self.host.resolve(name), LOCAL)
+        return await self.host.call_json(call, arguments, timeout=timeout)
 
     def stream(
         self, name: str, arguments: Mapping[str, Any], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
         """The items as they come, each as JSON."""
-        return self.host.stream_json(self.host.resolve(name), arguments, caller=LOCAL, timeout=timeout)
+        call = self.host.new_call(self.host.resolve(name), LOCAL)
+        return self.host.stream_json(call, arguments, timeout=timeout)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
-from enginehost.cli.output import on_terminal, printable
+from enginehost.cli.output import escaped, on_terminal, printable
+from enginehost.log_stream import LogStream
 from enginehost.safe_text import Redact
 from enginehost.settings import LogSettings
+from enginehost.tracebacks import cause_traceback
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+_ENGINES = "enginehost.engine."
+"""What the names of the loggers of engines begin with."""
 
 
 def compact(body: dict[str, Any]) -> str:
@@ -29,35 +35,57 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        body: dict[str, Any] = {
-            "event": "log",
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": self._redact(record.getMessage()),
-        }
+        time = datetime.fromtimestamp(record.created, UTC).isoformat()
+        body: dict[str, Any]
+        if (problem := getattr(record, "problem", None)) is not None:
+            body = {"event": "problem", "time": time, **self._told(problem)}
+        else:
+            body = {
+                "event": "log",
+                "time": time,
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": self._redact(record.getMessage()),
+            }
         if record.exc_info:
             body["exception"] = self._redact(self.formatException(record.exc_info))
         return compact(body)
+
+    def _told(self, problem: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._redact(part) if isinstance(part, str) else part for name, part in problem.items()}
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        """The author's frames where there are any, else all."""
+        return _traceback(ei)
 
 
 class ForPeople(logging.Formatter):
     """Time, level and message, without secrets."""
 
     def __init__(self, redact: Redact = str) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S")
+        super().__init__("%(asctime)s %(levelname)-7s %(source)s%(message)s", datefmt="%H:%M:%S")
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without what would steer a terminal."""
+        """The line, without what would steer a terminal; what functions print has the id of their engine."""
+        engine = record.name.removeprefix(_ENGINES)
+        record.source = f"{escaped(engine)}: " if engine != record.name else ""
         return printable(self._redact(super().format(record)))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        """The author's frames where there are any, else all."""
+        return _traceback(ei)
+
+
+def _traceback(info: tuple[Any, BaseException | None, Any]) -> str:
+    return cause_traceback(info[1]).rstrip() if info[1] is not None else ""
 
 
 class Log:
     """Where a running host says what happens."""
 
     def __init__(self, settings: LogSettings, stream: TextIO | None = None) -> None:
-        self.stream = stream or sys.stderr
+        self.stream = cast("TextIO", LogStream(stream or sys.stderr))
         self.for_people = settings.format == "console" or (
             settings.format == "auto" and on_terminal(self.stream)
         )

@@ -8,20 +8,18 @@ from typing import Annotated
 import typer
 
 from enginehost.cli.complete import function_names
-from enginehost.cli.failures import REPORTING
 
 DEFAULT_FOLDER = Path("smss")
 
 
-def _as_json(wanted: bool) -> bool:
-    REPORTING.json = wanted
-    return wanted
-
-
-Json = Annotated[
-    bool, typer.Option("--json", callback=_as_json, is_eager=True, help="Print JSON; errors too.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too.")]
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The folder with the smss files.")]
+FolderOrUrl = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder", "-f", help="The folder with the smss files (smss); not with --url.", show_default=False
+    ),
+]
 FolderArgument = Annotated[
     Path | None, typer.Argument(help="The folder (same as --folder).", show_default=False)
 ]

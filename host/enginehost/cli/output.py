@@ -6,9 +6,11 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
+
+from enginehost.cli.failures import REPORTING
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _HIGHLIGHTED_BYTES = 100_000
@@ -33,13 +35,37 @@ def emphasised(text: str, stream: TextIO, style: str) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` without what would steer a terminal; line breaks stay."""
-    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
+    """``text`` without what would steer a terminal; its further lines are marked.
+
+    So none of them looks like a line of ours, or like a command to a CI system (``::error::``).
+    """
+    return "\n  | ".join(map(escaped, text.split("\n")))
+
+
+def escaped(text: str) -> str:
+    """``text`` as it is, but on one line and without what would steer a terminal: a name, a path."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def laid_out(text: str) -> str:
+    """``text`` whose lines are ours, without what would steer a terminal."""
+    return "\n".join(map(escaped, text.split("\n")))
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line, printable."""
-    return printable(" ".join(text.split()))
+    """``text`` with single spaces on one line, printable."""
+    return escaped(" ".join(text.split()))
+
+
+def from_here(path: str) -> str:
+    """The path from the current folder, where it lies below that: what people and editors understand."""
+    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 - as text, with the separator at its end
+    return path.removeprefix(here)
+
+
+def counted(number: int, word: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _escape(char: str) -> str:
@@ -81,7 +107,7 @@ def _print_pretty(data: bytes) -> None:
         text = json.dumps(json.loads(data), indent=2, ensure_ascii=False)
     except ValueError:  # a number longer than Python reads
         text = data.decode()
-    text = printable(text)
+    text = laid_out(text)
     if coloured(sys.stdout) and len(data) < _HIGHLIGHTED_BYTES:
         from rich.console import Console
         from rich.highlighter import JSONHighlighter
@@ -125,25 +151,33 @@ def _print_framed(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 @contextmanager
-def waiting(what: str) -> Generator[None]:
-    """Tell a person ``what`` is being waited for, once it takes over a second."""
-    if not on_terminal(sys.stderr):
-        yield
-        return
+def waiting(what: str) -> Generator[Callable[[], None]]:
+    """Tell a person ``what`` is being waited for, once it takes over a second.
+
+    What is yielded ends that early. Where a program reads along (an output is no terminal, or is to be
+    JSON), nothing is told.
+    """
     done = threading.Event()
     teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
+
+    def over() -> None:
         done.set()
-        teller.join()
+        if teller.is_alive():
+            teller.join()
+
+    if on_terminal(sys.stdout) and on_terminal(sys.stderr) and not REPORTING.json:
+        teller.start()
+    try:
+        yield over
+    finally:
+        over()
 
 
 def _tell(what: str, done: threading.Event) -> None:
     if done.wait(_PATIENCE):
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(f"{what} …"):
+    with Console(stderr=True).status(Text(f"{one_line(what)} …")):
         done.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, SecretStr
 
@@ -18,41 +18,40 @@ OWN_VARIABLES = (f"{PREFIX}TOKEN",)
 
 
 def given_settings(settings: HostSettings, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Every setting that is not the default, with its source; and variables that set nothing."""
+    """Every setting that is given, with its source; and variables that set nothing."""
     file = settings.config_file
     yield fine(AREA, f"read from {file}" if file else "no enginehost.yaml: defaults and variables")
-    layers = [*([file_layer(HostSettings, file)] if file else []), environment_layer(HostSettings, environ)]
-    defaults = HostSettings()
-    for loc in _leaves(settings):
-        place = locate(layers, loc)
-        if place is not None and _value(settings, loc) != _value(defaults, loc):
-            yield fine(AREA, f"{'.'.join(loc)} = {_shown(_value(settings, loc))}", _where(place))
+    in_file = [file_layer(HostSettings, file)] if file else []
+    layers = [*in_file, environment_layer(HostSettings, environ, lambda _: None)]
+    for loc, value in _leaves(settings):
+        if place := locate(layers, loc):
+            yield fine(AREA, f"{'.'.join(loc)} = {_shown(value)}", _where(place))
     for found in unknown_variables(HostSettings, environ, OWN_VARIABLES):
         yield doubtful(AREA, found.message, found.hint)
 
 
-def _leaves(model: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _leaves(model: BaseModel, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each setting that somebody set, with its value."""
     for name in type(model).model_fields:
         value = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from _leaves(value, (*above, name))
-        else:
-            yield (*above, name)
-
-
-def _value(settings: HostSettings, loc: tuple[str, ...]) -> Any:
-    value: Any = settings
-    for name in loc:
-        value = getattr(value, name, None)  # the policy's section may be absent
-    return value
+        elif name in model.model_fields_set:
+            yield (*above, name), value
 
 
 def _shown(value: Any) -> str:
+    """The value as one writes it into ``enginehost.yaml``."""
     if isinstance(value, SecretStr):
         return "***"
-    if isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-        return f"{len(value)} given"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        items = cast("tuple[Any, ...]", value)
+        if items and isinstance(items[0], BaseModel):
+            return f"{len(items)} given"
+        return ", ".join(map(str, items)) or "[]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _where(place: Place) -> str:

@@ -48,8 +48,8 @@ class RemoteSource:
         query: dict[str, Any] = {"limit": _PAGE, "tags": ",".join(tags)}
         while True:
             response = await self._send("GET", "/v1/functions", query=query)
-            found += _member(response, "functions")
-            page = _read(response)
+            found += self._member(response, "functions")
+            page = self._read(response)
             if "next_cursor" not in page:
                 return found
             query["cursor"] = page["next_cursor"]
@@ -68,19 +68,19 @@ class RemoteSource:
 
     async def engines(self) -> list[dict[str, Any]]:
         """The engines with their states."""
-        return _member(await self._send("GET", "/v1/engines"), "engines")
+        return self._member(await self._send("GET", "/v1/engines"), "engines")
 
-    async def problems(self) -> list[dict[str, Any]]:
-        """What is wrong with the host as a whole, as far as this caller may know."""
-        return (await self._get("/v1/engines")).get("problems", [])
+    async def problems(self) -> list[dict[str, Any]] | None:
+        """What is wrong with the host as a whole; ``None`` where this caller may not know."""
+        return (await self._get("/v1/engines")).get("problems")
 
     async def status(self) -> str:
         """What the host says of itself: ready, loading or draining."""
-        return _member(await self._send("GET", "/readyz"), "status", check=False)
+        return self._member(await self._send("GET", "/readyz"), "status", check=False)
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> bytes:
         """The result as JSON."""
-        return encode(_member(await self._send("POST", _path(name), arguments, timeout), "result"))
+        return encode(self._member(await self._send("POST", _path(name), arguments, timeout), "result"))
 
     async def stream(
         self, name: str, arguments: Mapping[str, Any], timeout: float | None
@@ -92,7 +92,7 @@ class RemoteSource:
         try:
             if not response.is_success:
                 await response.aread()
-                _check(response)
+                self._check(response)
             async for event, data in _events(response):
                 if event == "error":
                     raise _error(decode(data), self.url)
@@ -107,8 +107,8 @@ class RemoteSource:
 
     async def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         response = await self._send("GET", path, query=query)
-        _check(response)
-        return _read(response)
+        self._check(response)
+        return self._read(response)
 
     async def _send(
         self,
@@ -151,42 +151,38 @@ class RemoteSource:
         reason = str(error) or type(error).__name__
         return NoHost(f"no host answers at {self.url}: {reason}", hint="start one with `enginehost run`")
 
+    def _read(self, response: httpx2.Response) -> Any:
+        try:
+            return decode(response.content)
+        except EngineHostError:
+            raise self._stranger(response) from None
+
+    def _member(self, response: httpx2.Response, name: str, *, check: bool = True) -> Any:
+        """One member of the JSON object that a host answers with."""
+        if check:
+            self._check(response)
+        body = self._read(response)
+        if not isinstance(body, dict) or name not in body:
+            raise self._stranger(response)
+        return body[name]
+
+    def _check(self, response: httpx2.Response) -> None:
+        if response.is_success:
+            return
+        found = self._read(response) if "json" in response.headers.get("content-type", "") else None
+        if not isinstance(found, dict) or "code" not in found:
+            raise self._stranger(response)
+        raise _error(found, self.url)
+
+    def _stranger(self, response: httpx2.Response) -> NoHost:
+        return NoHost(
+            f"{self.url} answered {response.status_code}, and not as a host does",
+            hint="give the URL of an enginehost, such as http://127.0.0.1:8484",
+        )
+
 
 def _path(name: str) -> str:
     return f"/v1/functions/{quote(name, safe='')}"
-
-
-def _read(response: httpx2.Response) -> Any:
-    try:
-        return decode(response.content)
-    except EngineHostError:
-        raise _stranger(response) from None
-
-
-def _member(response: httpx2.Response, name: str, *, check: bool = True) -> Any:
-    """One member of the JSON object that a host answers with."""
-    if check:
-        _check(response)
-    body = _read(response)
-    if not isinstance(body, dict) or name not in body:
-        raise _stranger(response)
-    return body[name]
-
-
-def _check(response: httpx2.Response) -> None:
-    if response.is_success:
-        return
-    found = _read(response) if "json" in response.headers.get("content-type", "") else None
-    if not isinstance(found, dict) or "code" not in found:
-        raise _stranger(response)
-    raise _error(found, str(response.url))
-
-
-def _stranger(response: httpx2.Response) -> NoHost:
-    return NoHost(
-        f"{response.url} answered {response.status_code}, and not as a host does",
-        hint="give the URL of an enginehost, such as http://127.0.0.1:8484",
-    )
 
 
 def _error(problem: dict[str, Any], url: str) -> EngineHostError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -10,11 +11,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from enginehost.auth import check_binding
+from enginehost.call import Call
 from enginehost.cli import startup, telemetry
 from enginehost.cli.log import Log
+from enginehost.cli.signals import Signals
 from enginehost.errors import ConfigError, EngineHostError
 from enginehost.host import Host
 from enginehost.serve import HttpServer
@@ -24,8 +28,8 @@ _MOST_OPEN_FILES = 65_536
 _ANSWER_SECONDS = 2.0
 """How long answers that are being written may take after the last call has ended."""
 
-_SAME_SIGNAL_SECONDS = 1.0
-"""A signal so soon after the first is the same one: wrappers send it to the process and to its group."""
+_KILL_SECONDS = 1.0
+"""How long a process that is to end at once may take to write down what it ends, half of it for the calls."""
 
 _log = logging.getLogger("enginehost.run")
 
@@ -43,10 +47,14 @@ def run_host(folder: Path, settings: HostSettings) -> int:
     send_last_traces = telemetry.start()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_Running(folder, settings, log).serve())
+            runner.run(_serve(folder, settings, log))
     finally:
         send_last_traces()
     return 0
+
+
+async def _serve(folder: Path, settings: HostSettings, log: Log) -> None:
+    await _Running(folder, settings, log).serve()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -75,7 +83,7 @@ class _Running:
         self._settings = settings
         self._log = log
         self._stop = asyncio.Event()
-        self._stopped_at = 0.0
+        self._loop = asyncio.get_running_loop()
         self._host = Host(folder, settings=settings, log=log.calls)
         log.redact = self._host.redactor
         self._server = HttpServer(self._host) if settings.http.enabled else None
@@ -83,51 +91,60 @@ class _Running:
     async def serve(self) -> None:
         """From the first signal handler to the last answer."""
         began = time.monotonic()
-        self._handle_signals()
-        try:
-            await self._listen()
-            if await self._loaded():
-                self._tell_ready(time.monotonic() - began)
-                await self._stop.wait()
-        finally:
-            await self._end()
-        self._log.event("stopped")
+        signals = Signals(
+            lambda number: self._on_loop(self._begin_to_stop, number),
+            self._kill,
+            lambda: self._on_loop(self._reload_policy),
+        )
+        with signals.handled():
+            try:
+                await self._listen()
+                if await self._loaded():
+                    self._tell_ready(time.monotonic() - began)
+                    await self._stop.wait()
+            finally:
+                await self._end()
+            self._log.event("stopped")
 
-    def _handle_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_stop, number)
-        loop.add_signal_handler(signal.SIGHUP, self._reload_policy)
+    def _on_loop(self, work: Callable[..., None], *given: Any) -> None:
+        with suppress(RuntimeError):  # the loop has closed meanwhile
+            self._loop.call_soon_threadsafe(work, *given)
 
-    def _on_stop(self, number: int) -> None:
-        name = signal.Signals(number).name
-        now = time.monotonic()
-        if self._stop.is_set() and now - self._stopped_at < _SAME_SIGNAL_SECONDS:
-            return
-        if self._stop.is_set():
-            self._log.event("killed", signal=name)
-            os._exit(128 + number)  # worker processes end with their host
+    def _begin_to_stop(self, number: int) -> None:
         self._stop.set()
-        self._stopped_at = now
-        seconds = self._settings.drain_seconds
+        name, seconds = signal.Signals(number).name, self._settings.drain_seconds
         self._log.event("stopping", signal=name, calls=self._host.in_flight, drain_seconds=seconds)
         if calls := self._host.in_flight:
             self._log.tell(f"stopping: {calls} calls may take {seconds:g} s more; once more stops at once")
+
+    def _kill(self, number: int, busy: Call | None) -> None:
+        """End the process, on a thread: with records of its calls, and whether or not they can be written."""
+        last = Thread(target=self._write_down, args=(number, busy), daemon=True)
+        last.start()
+        last.join(_KILL_SECONDS)
+        os._exit(128 + number)  # worker processes end with their host
+
+    def _write_down(self, number: int, busy: Call | None) -> None:
+        self._on_loop(self._host.abandon)
+        until = time.monotonic() + _KILL_SECONDS / 2
+        while self._host.in_flight and time.monotonic() < until:
+            time.sleep(0.01)
+        left = self._host.in_flight
+        self._host.write_down(busy)
+        self._log.event("killed", signal=signal.Signals(number).name, calls=left)
 
     def _reload_policy(self) -> None:
         try:
             self._host.reload_policy()
         except ConfigError as error:
             _log.error("the policy file is wrong and the old policy stays: %s", error)
-        else:
-            _log.info("the policy was read again")
 
     async def _listen(self) -> None:
         """HTTP first: who asks while the engines load hears *loading*, not a refused connection."""
         if self._server is None:
             return
         await self._server.start()
-        self._log.event("listening", http=self._server.url)
+        self._log.event("listening", http=self._server.url, address=self._server.address)
 
     async def _loaded(self) -> bool:
         """Start the host; whether it is still wanted when it has."""
@@ -137,6 +154,7 @@ class _Running:
             await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
             if start.done():
                 start.result()
+                gc.freeze()  # else the collector walks 10,000 engines that stay, and holds up calls for 0.2 s
             return not self._stop.is_set()
         finally:
             for task in (start, stop):
@@ -148,6 +166,7 @@ class _Running:
         problems = host.problems()
         facts: dict[str, Any] = {
             "http": server.url if server else None,
+            "address": server.address if server else None,
             "functions": len(host.catalog),
             "problems": len(problems),
             "databus": _in_short(host.bus.describe()) if host.bus else None,

@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enginehost.cli.example import example_call
 from enginehost.cli.failures import CommandError
+from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.errors import ConfigError
 from enginehost.signature import FunctionSignature
 
 if TYPE_CHECKING:
     from enginehost.config import ConfigKey
     from enginehost.plugins import PluginRegistry
+
+CALL = "# Call it with  "
+"""How the line of a file's head begins that has a call of the function."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -61,7 +66,7 @@ FUNCTION_REQUIRED_PARAMETERS = ["name"]
 FUNCTION_TAGS = ["example"]
 
 # {{name}} is a part of the path; what is not named here goes into the query of a GET, the body of a POST.
-API_ENDPOINT_URL = http://127.0.0.1:8484/v1/functions/{{name}}
+API_ENDPOINT_URL = http://{address}/v1/functions/{{name}}
 HTTP_METHOD = GET
 # HEADERS = {{"Accept": "application/json"}}
 # API_KEY_HEADER_NAME = X-API-Key
@@ -111,20 +116,41 @@ KINDS = tuple(_TEMPLATES)
 """The kinds with a template of their own; others are written from their config model."""
 
 
-def new_files(kind: str, name: str, folder: Path, registry: Callable[[], PluginRegistry]) -> dict[str, str]:
-    """File name → text of a new engine for ``folder``. ``registry`` gives the plugins, for kinds of theirs.
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """File name → text of a new engine; ``missing`` is what its author has to write before it opens."""
+
+    texts: Mapping[str, str]
+    missing: tuple[Diagnostic, ...] = ()
+
+
+def new_files(kind: str, name: str, folder: Path, registry: Callable[[], PluginRegistry]) -> NewFiles:
+    """The files of a new engine for ``folder``. ``registry`` gives the plugins, for kinds of theirs.
 
     Raises :class:`CommandError` for a name that is none, ``ConfigError`` for a kind nobody provides.
     """
     if not _NAME.fullmatch(name):
         hint = "begin with a letter; letters, digits, _ and - may follow, 64 characters in all"
         raise CommandError(f"{name!r} is no name for a function", hint=hint)
-    names = _names(name)
+    names = {**_names(name), "address": _address(folder)}
     templates = _TEMPLATES.get(_SAME.get(kind.lower(), kind.lower()))
     if templates is None:
-        file = f"{names['name']}.smss"
-        return {file: _from_model(kind, names, folder.absolute() / file, registry())}
-    return {file.format(**names): text.format(**names) for file, text in templates.items()}
+        return _from_model(kind, names, folder.absolute(), registry())
+    return NewFiles({file.format(**names): text.format(**names) for file, text in templates.items()})
+
+
+def _address(folder: Path) -> str:
+    """Where the host of ``folder`` listens, as its settings say; the default where they do not help."""
+    from enginehost.address import format_address, own_side
+    from enginehost.settings import HttpSettings, load_settings
+
+    try:
+        http = load_settings(folder).http
+    except ConfigError:
+        http = HttpSettings()
+    if not http.port:
+        http = HttpSettings()
+    return format_address(own_side(http.host), http.port)
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
@@ -150,11 +176,16 @@ def _names(name: str) -> dict[str, str]:
     return {"name": name, "function": word, "module": module, "title": title}
 
 
-def _from_model(kind: str, names: Mapping[str, str], path: Path, registry: PluginRegistry) -> str:
+def _from_model(kind: str, names: Mapping[str, str], folder: Path, registry: PluginRegistry) -> NewFiles:
+    from enginehost.plugins import CLASS_RUNNER
+
+    if ":" in kind or kind.casefold() == CLASS_RUNNER.casefold():
+        hint = "write ENGINE_CLASS = package.module:Class into a smss file beside it"
+        raise CommandError("there is no template for a class of your own", hint=hint)
     try:
         engine_class = registry.engine_class(kind)
     except ConfigError as error:
-        hint = error.hint or f"there are {', '.join([*KINDS, *_other_kinds(registry)])}"
+        hint = f"there are {', '.join([*KINDS, *_other_kinds(registry)])}; {error.hint}".removesuffix("; ")
         raise ConfigError(error.message, hint=hint, reason=error.reason) from error
     lines = [f"ENGINE_CLASS = {kind}", ""]
     if engine_class.requires_signature:
@@ -167,23 +198,31 @@ def _from_model(kind: str, names: Mapping[str, str], path: Path, registry: Plugi
     if engine_class.config_model is not None:
         lines += _model_lines(engine_class.config_model)
     text = "\n".join(lines).rstrip() + "\n"
-    return f"# Call it with   {_call(text, names['function'], path, registry)}\n{text}"
+    file = f"{names['name']}.smss"
+    missing, call = _tried(text, names["function"], folder / file, registry)
+    head = "# Write what is missing; `enginehost validate` says what." if missing else f"{CALL} {call}"
+    return NewFiles({file: f"{head}\n{text}"}, missing)
 
 
-def _call(text: str, function: str, path: Path, registry: PluginRegistry) -> str:
-    """A call that the engine takes: its class may declare parameters that are required."""
+def _tried(
+    text: str, function: str, path: Path, registry: PluginRegistry
+) -> tuple[tuple[Diagnostic, ...], str]:
+    """What keeps the engine from opening, and a call that it takes: its class may declare parameters."""
     from enginehost.loader import folder_loader
     from enginehost.secrets import Secrets
     from enginehost.settings import HostSettings
 
     loader = folder_loader(registry, Secrets(), HostSettings(), path.parent, lambda _: None)
-    made = loader.load_text(text.encode(), path).functions
-    signature = made[0].signature if made else FunctionSignature(function)
-    return example_call(signature.name, signature.parameters)
+    loaded = loader.load_text(text.encode(), path)
+    missing = tuple(found for found in loaded.record.diagnostics if found.severity is Severity.ERROR)
+    signature = loaded.functions[0].signature if loaded.functions else FunctionSignature(function)
+    return missing, example_call(signature.name, signature.parameters)
 
 
 def _other_kinds(registry: PluginRegistry) -> list[str]:
-    own = {"LocalPython", "REST", "Reactor"}
+    from enginehost.plugins import CLASS_RUNNER
+
+    own = {"LocalPython", "REST", "Reactor", CLASS_RUNNER}
     return [alias.name for alias in registry.aliases() if "." not in alias.name and alias.name not in own]
 
 

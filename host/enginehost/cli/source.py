@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from enginehost.cli.failures import CommandError
-from enginehost.cli.output import waiting
-from enginehost.errors import EngineUnavailable
+from enginehost.cli.options import DEFAULT_FOLDER
+from enginehost.cli.output import from_here, waiting
+from enginehost.errors import EngineUnavailable, ExecutionFailed
 
 T = TypeVar("T")
+
+_FRAME = re.compile(r'^ +File "([^"\n]+)", line (\d+), in [^\n]+\n(?: {4,}([^\n]+))?', re.MULTILINE)
+"""A frame of a traceback: file, line and, where it is known, what stands there."""
+
+_HOSTS = re.compile("/enginehost(_engines)?/")
 
 
 class Source(Protocol):
@@ -58,15 +65,59 @@ class Where:
     url: str | None = None
     token: str | None = None
 
+    @classmethod
+    def given(
+        cls,
+        folder: Path | None,
+        config: Path | None,
+        url: str | None,
+        token: str | None,
+        path: Path | None = None,
+    ) -> Self:
+        """The source that the options, and an argument ``path``, name; without any it is the folder ``smss``.
+
+        Raises :class:`CommandError` where they contradict each other: none is passed over.
+        """
+        if path is not None and folder is not None:
+            raise CommandError(f"two folders are given: {path}, and --folder {folder}", hint="leave one out")
+        named = {"the folder": path, "--folder": folder, "--config": config}
+        for name, given in named.items():
+            if url is not None and given is not None:
+                raise CommandError(
+                    f"{name} {given} has no effect beside --url, which asks a running host",
+                    hint="leave one of the two out",
+                )
+        return cls(path or folder or DEFAULT_FOLDER, config, url, token)
+
+    @property
+    def name(self) -> str:
+        """The source, as one speaks of it."""
+        return self.url or str(self.folder)
+
     @property
     def doctor(self) -> str:
         """The command that examines the same place."""
         options = ["--url", self.url] if self.url else []
-        if not self.url and str(self.folder) != "smss":
+        if not self.url and self.folder != DEFAULT_FOLDER:
             options.append(str(self.folder))
         if not self.url and self.config is not None:
             options += ["--config", str(self.config)]
         return shlex.join(["enginehost", "doctor", *options])
+
+    @property
+    def validate(self) -> str:
+        """The command that loads the code of the folder, and says where it is wrong."""
+        options = [] if self.folder == DEFAULT_FOLDER else [str(self.folder)]
+        if self.config is not None:
+            options += ["--config", str(self.config)]
+        return shlex.join(["enginehost", "validate", "--load", *options])
+
+    def most_bytes(self) -> int:
+        """The largest arguments of a call; a running host may have a limit of its own."""
+        from enginehost.settings import load_settings
+
+        settings = load_settings(None if self.url else self.folder, config=self.config)
+        return settings.http.max_body_bytes
 
     def open(self) -> AbstractAsyncContextManager[Source]:
         """The source, ready to be asked."""
@@ -94,13 +145,32 @@ async def _local(where: Where) -> AsyncGenerator[Source]:
 
 @contextmanager
 def _hinted(where: Where) -> Generator[None]:
-    """Say of an engine that cannot serve where to read more."""
+    """Say of an engine that cannot serve where to read more, of a function that raised where it did."""
     try:
         yield
-    except EngineUnavailable as error:
-        if error.detail.get("state") == "failed":
-            error.detail.setdefault("hint", f"`{where.doctor}` says how to mend it")
+    except ExecutionFailed as error:
+        if error.__cause__ is not None and (line := _line_of(error.__cause__, where.folder)):
+            error.detail.setdefault("hint", f"{line} (`enginehost --debug call …` shows the traceback)")
         raise
+    except EngineUnavailable as error:
+        if error.detail.get("state") in ("failed", "unsupported"):
+            shows = f"`{where.doctor}`" if where.url else f"`{where.validate}`"
+            error.detail.setdefault("hint", f"{shows} shows where, and what else is wrong")
+        raise
+
+
+def _line_of(error: BaseException, folder: Path) -> str:
+    """The line of the author's code that raised: the last one in ``folder``, else the last of no host's."""
+    from enginehost.tracebacks import author_traceback
+
+    frames: list[tuple[str, str, str]] = _FRAME.findall(author_traceback(error))
+    below = f"{folder.resolve()}/"
+    own = [frame for frame in frames if frame[0].startswith(below)]
+    theirs = own or [frame for frame in frames if not _HOSTS.search(frame[0])]
+    if not theirs:
+        return ""
+    file, line, code = theirs[-1]
+    return f"{from_here(file)}:{line}: {code}".removesuffix(": ")
 
 
 def require_folder(folder: Path) -> None:
@@ -109,7 +179,7 @@ def require_folder(folder: Path) -> None:
         return
     if folder.exists():
         raise CommandError(f"{folder} is no folder", hint="name the folder that holds the smss files")
-    where = "" if str(folder) == "smss" else f" --folder {folder}"
+    where = "" if folder == DEFAULT_FOLDER else f" --folder {folder}"
     raise CommandError(
         f"there is no folder {folder}",
         hint=f"`enginehost new python hello{where}` makes it, with a first function; or name another folder",

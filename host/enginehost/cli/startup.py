@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from enginehost import __version__
-from enginehost.cli.output import emphasised, printable
+from enginehost.cli.output import counted, emphasised, escaped, printable
 from enginehost.diagnostics import Diagnostic, Severity
 
 if TYPE_CHECKING:
@@ -22,15 +23,16 @@ def page(host: Host, server: HttpServer | None, seconds: float, stream: TextIO) 
 
 
 def _lines(host: Host, server: HttpServer | None, seconds: float, stream: TextIO) -> Iterator[str]:
-    count = len(host.catalog)
     yield ""
     yield f"  {emphasised(f'enginehost {__version__}', stream, 'bold')}  ready in {seconds:.2f} s"
     yield ""
-    yield _line("folder", f"{printable(str(host.folder))}, {count} function{'' if count == 1 else 's'}")
+    yield _line("folder", f"{escaped(str(host.folder))}, {counted(len(host.catalog), 'function')}")
     if server is None:
         yield _line("http", "off")
     else:
         yield _line("http", emphasised(server.url, stream, "cyan"))
+        if server.is_open:
+            yield _line("", f"other machines reach it too: it listens on {server.address}")
         if host.settings.http.docs:
             yield _line("docs", emphasised(f"{server.url}/docs", stream, "cyan"))
     yield _line("databus", _databus(host))
@@ -38,7 +40,8 @@ def _lines(host: Host, server: HttpServer | None, seconds: float, stream: TextIO
         yield _line("access", "with a token; the policy says who may what")
     first = next(iter(host.catalog), None)
     if first is not None and server is not None:
-        yield _line("try", f"enginehost describe {printable(first.name)} --url {server.url}")
+        command = shlex.join(["enginehost", "describe", first.name, "--url", server.url])
+        yield _line("try", escaped(command))
     yield from _problems(host.problems(), stream)
     yield ""
     yield "  Ctrl+C stops it."
@@ -64,7 +67,7 @@ def _problems(problems: list[Diagnostic], stream: TextIO) -> Iterator[str]:
         colour = "red" if problem.severity is Severity.ERROR else "yellow"
         where = f"{problem.path}:{problem.line}: " if problem.line else problem.path and f"{problem.path}: "
         word = emphasised(f"{problem.severity!s:<8}", stream, colour)
-        yield f"  {word} {printable(where)}{printable(problem.message)}"
+        yield f"  {word} {escaped(where)}{printable(problem.message)}"
         if problem.hint:
             yield f"           {printable(problem.hint)}"
     more = len(problems) - _MOST_PROBLEMS

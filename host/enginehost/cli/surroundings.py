@@ -23,9 +23,9 @@ from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.folder import look
 from enginehost.plugins import PluginRegistry
 from enginehost.settings import HostSettings
-from enginehost.sinks import AuditFile
+from enginehost.sinks import check_audit
+from enginehost.watch import INOTIFY_HINT, notifier
 
-_INOTIFY = Path("/proc/sys/fs/inotify")
 _FEW_FILES = 4096
 """Open files below which many callers at once meet a limit."""
 
@@ -48,7 +48,7 @@ def http(settings: HostSettings) -> Iterator[Finding]:
     try:
         check_binding(settings, http.address)
     except ConfigError as error:
-        yield of_error("http", error)
+        yield from of_error("http", error)
     reach = "this machine only" if is_loopback(http.host) else "other machines too"
     error = _bound(http.host, http.port)
     if error is None:
@@ -94,7 +94,7 @@ async def databus(settings: HostSettings) -> Finding:
         join = find_transport(bus.transport, collect(PluginRegistry()).transports)
         transport = await asyncio.to_thread(join, config_of(settings))
     except ConfigError as error:
-        return of_error("databus", error)
+        return of_error("databus", error)[0]
     except EngineUnavailable as error:
         missing = error.detail.get("reason") == "no-dds-library"
         found = wrong if bus.enabled is True else doubtful
@@ -105,19 +105,16 @@ async def databus(settings: HostSettings) -> Finding:
 
 
 def audit(settings: HostSettings) -> Iterator[Finding]:
-    """Whether the audit can be written: the file is opened."""
+    """Whether the audit can be written."""
     path = settings.audit.path
     if path is None:
         return
-    new = not path.exists()
     try:
-        AuditFile(path, values=False).close()
+        check_audit(path)
     except ConfigError as error:
-        yield of_error("audit", error)
-        return
-    if new:
-        path.unlink()
-    yield fine("audit", str(path))
+        yield from of_error("audit", error)
+    else:
+        yield fine("audit", str(path))
 
 
 def _importable(module: str) -> bool:
@@ -148,20 +145,17 @@ def _open_files() -> Iterator[Finding]:
 
 
 def _inotify(folder: Path) -> Iterator[Finding]:
+    folders = look(folder).folders
     try:
-        watches = int((_INOTIFY / "max_user_watches").read_text())
-    except (OSError, ValueError):
-        return
-    folders = len(look(folder).folders)
-    if folders * 2 > watches:
-        hint = (
-            f"sysctl fs.inotify.max_user_watches={max(524_288, folders * 4)}; until then the folder is polled"
-        )
+        notifier(folders).close()
+    except (OSError, RuntimeError) as error:
         yield doubtful(
-            "watching", f"{folders} folders to watch, and {watches} inotify watches per user", hint
+            "watching",
+            f"no inotify watch can be had ({error})",
+            f"{INOTIFY_HINT}; until then the folder is polled",
         )
     else:
-        yield fine("watching", f"inotify, {folders} of {watches} watches")
+        yield fine("watching", f"inotify, {len(folders)} folders")
 
 
 def _state_dir(path: Path) -> Finding:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +15,7 @@ from enginehost.databus.advertise import Advertiser
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.identity import Identity
 from enginehost.databus.port import Transport
-from enginehost.databus.respond import BUS_CALLER, CallJson, Responder
+from enginehost.databus.respond import BUS_CALLER, CallPath, Responder
 from enginehost.databus.transports import find_transport, unavailable
 from enginehost.signature import FunctionSignature
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("enginehost.databus")
 
 
-class BusHost(Protocol):
+class BusHost(CallPath, Protocol):
     """What the databus needs of a host."""
 
     @property
@@ -42,16 +41,6 @@ class BusHost(Protocol):
     @property
     def policy(self) -> Policy:
         """Who may view and call them."""
-        ...
-
-    @property
-    def call_json(self) -> CallJson:
-        """The one way in."""
-        ...
-
-    @property
-    def refuse(self) -> Callable[..., object]:
-        """``Host.refuse``: writes down a call that is refused before it is made."""
         ...
 
 
@@ -91,13 +80,12 @@ class Databus:
         identity = Identity(config.state_dir, self._host.folder)
         advertiser = Advertiser(self._host.catalog, transport, identity, config.service, self._rights)
         responder = Responder(
-            self._host.call_json,
+            self._host,
             transport,
             identity,
             advertiser.name_of,
             max_in_flight=config.max_in_flight,
             max_request_bytes=config.max_request_bytes,
-            refused=partial(self._host.refuse, caller=BUS_CALLER),
         )
         self._joined = _Joined(identity, transport, advertiser, responder)
         try:

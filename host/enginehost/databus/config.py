@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,9 @@ class DatabusConfig:
     ``cyclone``, or one that a plugin adds (hook ``register_transports``).
     ``fragment_bytes`` is the largest piece that one datagram carries: 60,000 is fastest on loopback,
     about 1,300 avoids IP fragmentation on Ethernet. More than ``max_in_flight`` calls at once are
-    refused as ``overloaded`` (three quarters of that from one participant), parameters over
-    ``max_request_bytes`` as ``too_large``. ``state_dir`` keeps the host's id; without it the id is new
+    refused as ``overloaded`` (three quarters of that from one participant; a host's own
+    ``max_in_flight`` holds too, and is the default where a host joins by its settings), parameters
+    over ``max_request_bytes`` as ``too_large``. ``state_dir`` keeps the host's id; without it the id is new
     at each start.
     """
 
@@ -40,7 +41,7 @@ class DatabusConfig:
     service: str = "enginehost"
     peers: tuple[str, ...] = ()
     fragment_bytes: int = 60_000
-    max_in_flight: int = 1_024
+    max_in_flight: int = 10_000
     max_request_bytes: int = 10 * 1024 * 1024
     state_dir: Path | None = None
     transport: str = "cyclone"
@@ -74,7 +75,21 @@ def config_of(settings: HostSettings) -> DatabusConfig:
         interface=bus.interface,
         service=bus.service,
         transport=bus.transport,
+        max_in_flight=settings.max_in_flight,
         state_dir=settings.state_dir,
+    )
+
+
+def config_for(wanted: DatabusConfig | str | None, settings: HostSettings) -> DatabusConfig | None:
+    """What a host with these ``settings`` joins that was told ``wanted``; ``None`` where it joins no bus."""
+    if wanted is None or settings.databus.enabled is False:
+        return None
+    if not isinstance(wanted, DatabusConfig):
+        return config_of(settings)
+    return replace(
+        wanted,
+        max_in_flight=min(wanted.max_in_flight, settings.max_in_flight),
+        state_dir=wanted.state_dir or settings.state_dir,
     )
 
 

@@ -28,6 +28,7 @@ class Capability:
 class ExecutionRequest:
     """A call from the bus.
 
+    Bytes that are no UTF-8 stand in ``parameters`` and ``metadata`` as PEP 383 escapes them; ids are text.
     ``source`` names the writer it came from, ``participant`` whose writer that is (a program that makes
     many writers gets no more for it); both for this transport only.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -15,17 +14,20 @@ from enginehost.caller import Caller, anonymous
 from enginehost.databus.capability import shorten
 from enginehost.databus.identity import Identity
 from enginehost.databus.port import ExecutionReply, ExecutionRequest, Transport
+from enginehost.databus.refusals import Refusals
 from enginehost.databus.types import ID_BOUND, PROSE_BOUND
+from enginehost.engine import Call
 from enginehost.errors import (
-    CallCancelled,
     EngineHostError,
     EngineUnavailable,
     InvalidRequest,
+    OutcomeUnknown,
     Overloaded,
     TooLarge,
 )
 from enginehost.json_arguments import read_object
-from enginehost.values import MalformedJson, decode, encode
+from enginehost.trace_context import NO_TRACE, TraceContext, read_trace
+from enginehost.values import LARGE, MalformedJson, aside, decode, encode
 
 log = logging.getLogger("enginehost.databus")
 
@@ -35,37 +37,28 @@ BUS_CALLER = anonymous("databus")
 IDS_KEPT = 16_384
 """Request ids remembered, so that a request that arrives twice runs once."""
 
-REFUSALS_WAITING = 64
-"""Refusals that may wait for one participant to be reached; further ones are lost to it, and counted."""
+ECHO_BOUND = 4_096
+"""Characters of an id that are sent back: one that is longer than may be is refused, and kept until then."""
 
 CANCELLED_PATIENCE = 1.0
 """Seconds in which cancelled calls may say that they were."""
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
+class CallPath(Protocol):
+    """What answering needs of a host: its one call path, as faces use it."""
 
-class CallJson(Protocol):
-    """``Host.call_json``."""
-
-    def __call__(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        caller: Caller,
-        timeout: float | None = None,
-        trace: int = 0,
-        parent: int = 0,
-    ) -> Awaitable[bytes]:
-        """Run a function; its result as JSON."""
+    def new_call(self, name: str, caller: Caller | None = None, arrived: TraceContext = NO_TRACE) -> Call:
+        """``Host.new_call``."""
         ...
 
+    def call_json(
+        self, call: Call, arguments: Mapping[str, Any], *, timeout: float | None = None
+    ) -> Awaitable[bytes]:
+        """``Host.call_json``."""
+        ...
 
-class Refused(Protocol):
-    """``Host.refuse`` for callers from the bus: writes down a call that is refused before it is made."""
-
-    def __call__(self, name: str, error: EngineHostError, /, *, trace: int = 0, parent: int = 0) -> object:
-        """Record it."""
+    def refuse(self, call: Call, error: EngineHostError) -> None:
+        """``Host.refuse``."""
         ...
 
 
@@ -73,31 +66,29 @@ class Refused(Protocol):
 class RequestMetadata:
     """What we read of a request's ``metadata``; a peer may leave all of it out, or put other things there.
 
-    ``timeout`` in seconds; ``traceparent`` as W3C Trace Context has it (``trace`` and ``parent``);
-    ``incarnation`` is the host's start that the requester means.
+    ``timeout`` in seconds; ``trace`` is what ``traceparent`` and ``tracestate`` say, as W3C Trace Context
+    has them; ``incarnation`` is the host's start that the requester means.
     """
 
     timeout: float | None = None
-    trace: int = 0
-    parent: int = 0
+    trace: TraceContext = NO_TRACE
     incarnation: str = ""
 
     @classmethod
     def read(cls, text: str) -> RequestMetadata:
         """The metadata in ``text``; what is not understood counts as not said."""
         try:
-            found = decode(text.encode()) if text else {}
+            found = decode(_bytes(text)) if text else {}
         except MalformedJson:
             return cls()
         if not isinstance(found, dict):
             return cls()
         timeout: Any = found.get("timeout")
         incarnation: Any = found.get("incarnation")
-        traced = _TRACEPARENT.fullmatch(str(found.get("traceparent", "")))
+        traceparent, tracestate = (str(found.get(name, "")) for name in ("traceparent", "tracestate"))
         return cls(
             timeout=float(timeout) if type(timeout) in (int, float) and 0 < timeout < 1e9 else None,
-            trace=int(traced[1], 16) if traced else 0,
-            parent=int(traced[2], 16) if traced else 0,
+            trace=read_trace(traceparent, tracestate),
             incarnation=incarnation if isinstance(incarnation, str) else "",
         )
 
@@ -112,27 +103,25 @@ class Responder:
 
     def __init__(
         self,
-        call_json: CallJson,
+        host: CallPath,
         transport: Transport,
         identity: Identity,
         name_of: Callable[[str], str | None],
         *,
         max_in_flight: int,
         max_request_bytes: int,
-        refused: Refused | None = None,
     ) -> None:
         self.answered = 0
         self.lost = 0
-        self._call_json = call_json
+        self._host = host
         self._transport = transport
         self._identity = identity
         self._name_of = name_of
-        self._refused = refused
         self._max_in_flight = max_in_flight
         self._share = max_in_flight - max_in_flight // 4
         self._max_request_bytes = max_request_bytes
         self._calls = _Crowd()
-        self._refusals = _Crowd()
+        self._refusals = Refusals(self._send)
         self._seen: dict[tuple[str, str], None] = {}
         self._stopping = False
 
@@ -142,14 +131,17 @@ class Responder:
         return len(self._calls.tasks)
 
     async def receive(self, requests: Sequence[ExecutionRequest]) -> None:
-        """Start what can be started; refuse the rest. Waits for nobody, so that nobody holds up others."""
+        """Start what can be started; refuse the rest.
+
+        Waits for nobody but, for a moment, a participant that takes its replies and has many refusals coming.
+        """
         for request in requests:
             name = self._name_of(request.function_id)
             if name is None or (request.source, request.request_id) in self._seen:
                 continue
             if refusal := self._refusal(request):
                 self._record(name, refusal)
-                self._refuse(request, refusal)
+                await self._refuse(request, refusal)
                 continue
             self._remember(request)
             self._calls.start(self._answer(request, name), _who(request))
@@ -164,15 +156,14 @@ class Responder:
         for task in self._refusals.tasks:
             task.cancel()
 
-    def _refuse(self, request: ExecutionRequest, refusal: EngineHostError) -> None:
-        if self._refusals.of(_who(request)) >= REFUSALS_WAITING:
+    async def _refuse(self, request: ExecutionRequest, refusal: EngineHostError) -> None:
+        # without the request itself: its parameters may be large
+        reply = self._made(request, b"", refusal, time.perf_counter())
+        if not await self._refusals.put(reply, request.source, _who(request)):
             self.lost += 1
-            return
-        self._refusals.start(self._reply(request, b"", refusal, time.perf_counter()), _who(request))
 
-    def _record(self, name: str, refusal: EngineHostError, *, trace: int = 0, parent: int = 0) -> None:
-        if self._refused is not None:
-            self._refused(name, refusal, trace=trace, parent=parent)
+    def _record(self, name: str, refusal: EngineHostError, arrived: TraceContext = NO_TRACE) -> None:
+        self._host.refuse(self._host.new_call(name, BUS_CALLER, arrived), refusal)
 
     def _refusal(self, request: ExecutionRequest) -> EngineHostError | None:
         if self._stopping:
@@ -181,9 +172,9 @@ class Responder:
             return Overloaded(f"{self._max_in_flight} calls from the databus run already")
         if self._calls.of(_who(request)) >= self._share:
             return Overloaded(f"{self._share} calls of this participant run already")
-        if not 0 < len(request.request_id.encode()) <= ID_BOUND:
+        if not 0 < len(_bytes(request.request_id)) <= ID_BOUND:
             return InvalidRequest(f"request_id must have 1 to {ID_BOUND} bytes")
-        if (size := len(request.parameters.encode())) > self._max_request_bytes:
+        if (size := len(_bytes(request.parameters))) > self._max_request_bytes:
             return TooLarge("parameters", limit=self._max_request_bytes, size=size)
         return None
 
@@ -199,7 +190,7 @@ class Responder:
         except EngineHostError as failure:
             await self._reply(request, b"", failure, started)
         except asyncio.CancelledError:
-            await self._reply(request, b"", CallCancelled("the host stopped before the call ended"), started)
+            await self._reply(request, b"", OutcomeUnknown("the host stopped before the call ended"), started)
             raise
         else:
             await self._reply(request, result, None, started)
@@ -207,29 +198,46 @@ class Responder:
     async def _run(self, request: ExecutionRequest, name: str) -> bytes:
         metadata = RequestMetadata.read(request.metadata)
         try:
-            arguments = self._arguments(request, metadata)
+            arguments, large = await self._arguments(request, metadata)
         except EngineHostError as refusal:
-            self._record(name, refusal, trace=metadata.trace, parent=metadata.parent)
+            self._record(name, refusal, metadata.trace)
             raise
-        return await self._call_json(
-            name,
-            arguments,
-            caller=BUS_CALLER,
-            timeout=metadata.timeout,
-            trace=metadata.trace,
-            parent=metadata.parent,
-        )
+        call = self._host.new_call(name, BUS_CALLER, metadata.trace)
+        if large:
+            call.large = True
+        return await self._host.call_json(call, arguments, timeout=metadata.timeout)
 
-    def _arguments(self, request: ExecutionRequest, metadata: RequestMetadata) -> dict[str, Any]:
+    async def _arguments(
+        self, request: ExecutionRequest, metadata: RequestMetadata
+    ) -> tuple[dict[str, Any], bool]:
+        """The arguments, and whether they are large."""
         if metadata.incarnation not in ("", self._identity.incarnation):
             raise EngineUnavailable("the host that was meant has been restarted", reason="incarnation")
-        return read_object(request.parameters.strip().encode(), "parameters")
+        text = _bytes(request.parameters)
+        if len(text) < LARGE:
+            return read_object(text, "parameters"), False
+        return await aside(read_object, text, "parameters"), True
 
     async def _reply(
         self, request: ExecutionRequest, result: bytes, failure: EngineHostError | None, started: float
     ) -> None:
-        reply = ExecutionReply(
-            request_id=request.request_id,
+        if await self._send(self._made(request, result, failure, started), request.source):
+            self._refusals.took(_who(request))
+
+    async def _send(self, reply: ExecutionReply, source: str) -> bool:
+        sent = await self._transport.reply(reply, source)
+        if sent:
+            self.answered += 1
+        else:
+            self.lost += 1
+            log.warning("a reply on the databus was given up: its readers do not take it")
+        return sent
+
+    def _made(
+        self, request: ExecutionRequest, result: bytes, failure: EngineHostError | None, started: float
+    ) -> ExecutionReply:
+        return ExecutionReply(
+            request_id=request.request_id[:ECHO_BOUND],
             function_id=request.function_id,
             result=result.decode(),
             status=failure.row.bus if failure else 0,
@@ -237,11 +245,6 @@ class Responder:
             timestamp=time.time_ns() // 1_000_000,
             metadata=self._metadata(failure, started),
         )
-        if await self._transport.reply(reply, request.source):
-            self.answered += 1
-        else:
-            self.lost += 1
-            log.warning("a reply on the databus was given up: its readers do not take it")
 
     def _metadata(self, failure: EngineHostError | None, started: float) -> str:
         body: dict[str, Any] = {
@@ -281,6 +284,14 @@ class _Crowd:
             del self._of[participant]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a reply on the databus failed", exc_info=error)
+
+
+def _bytes(text: str) -> bytes:
+    """``text`` of a peer as it came, also where that was no UTF-8."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # lone surrogates that are no bytes: a JSON reader refuses them in this form
+        return text.encode(errors="surrogatepass")
 
 
 def _who(request: ExecutionRequest) -> str:

@@ -36,11 +36,6 @@ class Struct:
     name: str
     members: tuple[Member, ...]
 
-    @property
-    def keyed(self) -> bool:
-        """Whether samples belong to instances."""
-        return any(member.key for member in self.members)
-
     def bound(self, member: str) -> int:
         """The bound of a string member, in bytes."""
         return next(m.bound for m in self.members if m.name == member)

@@ -128,5 +128,5 @@ def _plain(answer: Any) -> Any:
 
 def _new(reactor: type[Any]) -> Reactor:
     if not issubclass(reactor, Reactor):
-        raise TypeError(f"{reactor.__name__} is not a Reactor")
+        raise TypeError(f"{reactor.__name__} is no Reactor; derive it from enginehost.reactor.Reactor")
     return reactor()

@@ -14,10 +14,10 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from enginehost.address import format_address
+from enginehost.admission import as_told
 from enginehost.auth import Authenticator
 from enginehost.caller import Caller, anonymous
 from enginehost.errors import EngineHostError, Unauthorized
-from enginehost.invoke import as_told
 from enginehost.serve.execute import Exchange
 from enginehost.serve.gate import Gate, cors, header_fields, preflight
 from enginehost.serve.problem import HttpRefusal, refuse, respond
@@ -97,11 +97,10 @@ class HttpFace:
         if name is None and not isinstance(error, Unauthorized):
             await refuse(send, error, cors(origin))
             return
-        trace, parent = trace_of(dict(scope["headers"]))
+        arrived = trace_of(dict(scope["headers"]))
         peer = format_address(*scope["client"]) if scope.get("client") else ""
-        call = self._host.refuse(
-            name or "", error, caller=self._anonymous, trace=trace, parent=parent, peer=peer
-        )
+        call = self._host.new_call(name or "", self._anonymous, arrived)
+        self._host.refuse(call, error, peer=peer)
         call_id = call.call_id
         await refuse(send, error, [(b"x-call-id", call_id.encode()), *cors(origin)], call_id)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import Receive
 
-from enginehost.errors import EngineUnavailable
+from enginehost.errors import OutcomeUnknown
 
 _PATIENCE = 0.02
 """Seconds a call runs before anybody looks: a shorter one ends before its end would be noticed."""
@@ -53,7 +53,7 @@ class Watch:
         """
         self._task.uncancel()
         if not self.gone:
-            raise EngineUnavailable("the host stopped before the call ended", state="closing") from None
+            raise OutcomeUnknown("the host stopped before the call ended") from None
 
     def _start(self) -> None:
         self._watcher = asyncio.create_task(self._watch())

@@ -8,32 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Send
 
+from enginehost.admission import as_told
 from enginehost.caller import Caller
 from enginehost.drive import resume
 from enginehost.engine import Call
 from enginehost.errors import EngineHostError
-from enginehost.invoke import as_told
 from enginehost.json_arguments import read_object
 from enginehost.serve.disconnect import Watch
 from enginehost.serve.events import QUIET_SECONDS, EventStream
+from enginehost.serve.for_models import for_model
 from enginehost.serve.gate import cors
 from enginehost.serve.problem import HeaderList, refuse
 from enginehost.serve.request import Headers, check_media, read_body, timeout_of, trace_of, wants_events
+from enginehost.values import LARGE, aside
 
 if TYPE_CHECKING:
     from enginehost.host import Host
 
 _JSON = (b"content-type", b"application/json")
-_NO_TRACE = (0, 0)
 
 
 class Exchange:
     """One request whose caller is known, and its answer. ``origin``: the foreign page it is opened to."""
 
     __slots__ = (
-        "_calls",
+        "_call",
         "_headers",
         "_host",
+        "_large",
         "_max_body_bytes",
         "_receive",
         "_send",
@@ -59,7 +61,8 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._max_body_bytes = max_body_bytes
-        self._calls: list[Call] = []
+        self._large = False
+        self._call: Call | None = None
         self._stream: EventStream | None = None
 
     async def run(self, shown: str, *, kind: str | None = None, wrapped: bool = True) -> None:
@@ -68,11 +71,15 @@ class Exchange:
         ``kind``: the arguments are as a model sent them that was given tools of this kind. ``wrapped``:
         with ``{"result": …}`` around the result.
         """
+        name = shown
+        sent: dict[str, Any] = {}
         try:
             headers = self._headers
             if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
                 check_media(headers)
-            arguments = read_object(await read_body(self._receive, headers, self._max_body_bytes))
+            body = await read_body(self._receive, headers, self._max_body_bytes)
+            self._large = len(body) >= LARGE
+            sent = arguments = await aside(read_object, body) if self._large else read_object(body)
             name = function_name(self._host, shown, self.caller)
             if kind is not None:
                 arguments = self._as_the_function_takes_them(name, kind, arguments)
@@ -81,7 +88,8 @@ class Exchange:
             else:
                 await self._answer(name, arguments, wrapped)
         except EngineHostError as error:
-            await self.fail(shown, error)
+            told = error if kind is None else for_model(self._host, error, kind, (name, shown), sent)
+            await self.fail(shown, told)
 
     def _as_the_function_takes_them(self, name: str, kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
         from enginehost.specs import arguments_from
@@ -93,24 +101,18 @@ class Exchange:
 
     async def _answer(self, name: str, arguments: dict[str, Any], wrapped: bool) -> None:
         headers = self._headers
-        trace, parent = trace_of(headers) if b"traceparent" in headers else _NO_TRACE
-        call = self._host.call_json(
-            name,
-            arguments,
-            caller=self.caller,
-            timeout=timeout_of(headers),
-            trace=trace,
-            parent=parent,
-            calls=self._calls,
-        )
+        timeout = timeout_of(headers)
+        self._call = call = self._host.new_call(name, self.caller, trace_of(headers))
+        call.large = self._large
+        work = self._host.call_json(call, arguments, timeout=timeout)
         try:  # one step by hand: most calls are done then, and need nobody to watch the connection
-            pending = call.send(None)
+            pending = work.send(None)
         except StopIteration as done:
             result = done.value
         else:
             watch = Watch(self._receive)
             try:
-                result = await resume(call, pending)
+                result = await resume(work, pending)
             except asyncio.CancelledError:
                 watch.settle()
                 return
@@ -120,7 +122,7 @@ class Exchange:
         # what `respond` and `_own_headers` do, written out: this is the path that everything goes
         sent: HeaderList = [
             _JSON,
-            (b"x-call-id", b"%016x" % self._calls[0].span),
+            (b"x-call-id", b"%016x" % call.span),
             (b"content-length", b"%d" % len(body)),
         ]
         if self.origin is not None:
@@ -132,17 +134,11 @@ class Exchange:
         headers = self._headers
         entry = self._host.catalog.get(name)
         event = b"item" if entry is not None and entry.signature.streaming else b"result"
-        trace, parent = trace_of(headers)
+        timeout = timeout_of(headers)
         self._stream = stream = EventStream(self._send, self._own_headers)
-        items = self._host.stream_json(
-            name,
-            arguments,
-            caller=self.caller,
-            timeout=timeout_of(headers),
-            trace=trace,
-            parent=parent,
-            calls=self._calls,
-        )
+        self._call = call = self._host.new_call(name, self.caller, trace_of(headers))
+        call.large = self._large
+        items = self._host.stream_json(call, arguments, timeout=timeout)
         watch = Watch(self._receive, beat=stream.beat, every=QUIET_SECONDS)
         try:
             async with aclosing(items):
@@ -155,22 +151,20 @@ class Exchange:
     async def fail(self, shown: str, error: EngineHostError) -> None:
         """Answer a call of the function ``shown`` with ``error``; one that was never made is recorded."""
         error = as_told(error, self.caller)
-        if not self._calls:
-            trace, parent = trace_of(self._headers)
-            self._calls.append(
-                self._host.refuse(shown, error, caller=self.caller, trace=trace, parent=parent)
-            )
-        call_id = self._calls[0].call_id
+        if self._call is None:
+            self._call = self._host.new_call(shown, self.caller, trace_of(self._headers))
+            self._host.refuse(self._call, error)
+        call_id = self._call.call_id
         if self._stream is not None and self._stream.started:
             await self._stream.fail(error, call_id)
         else:
             await refuse(self._send, error, self._own_headers(), call_id)
 
     def _own_headers(self) -> HeaderList:
-        headers: HeaderList = [(b"x-call-id", b"%016x" % call.span) for call in self._calls]
+        headers: HeaderList = [(b"x-call-id", b"%016x" % self._call.span)] if self._call is not None else []
         return headers if self.origin is None else headers + cors(self.origin)
 
 
 def function_name(host: Host, shown: str, caller: Caller) -> str:
     """The function's name behind the one in a URL, which may be one that a kind of tools shows."""
-    return shown if host.catalog.get(shown) is not None else host.resolve(shown, caller=caller)
+    return shown if host.visible(shown, caller) is not None else host.resolve(shown, caller=caller)

@@ -12,16 +12,33 @@ from ipaddress import IPv6Address
 
 from enginehost.address import is_loopback
 from enginehost.errors import Forbidden, InvalidRequest
-from enginehost.serve.problem import HeaderList
+from enginehost.serve.problem import HeaderList, HttpRefusal
 
 _MOST_KNOWN = 1000
-_ONCE = (b"host", b"origin", b"authorization")
+_CLOSE = {"connection": "close"}
+_ONCE = (
+    b"host",
+    b"origin",
+    b"authorization",
+    b"content-type",
+    b"content-encoding",
+    b"transfer-encoding",
+    b"request-timeout",
+    b"x-request-timeout",
+)
+_LISTS = (b"accept", b"tracestate", b"traceparent")
+"""Headers of which several are one list (RFC 9110, 5.3); of ``traceparent`` that makes one to ignore."""
+_SCHEMES = (b"http", b"https")
+"""The host's own page has one of these: https where a proxy before it speaks TLS."""
 _AUTHORITY = re.compile(
     rb"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)(?::(?P<port>[0-9]{0,5}))?"
 )
 _PREFLIGHT: HeaderList = [
     (b"access-control-allow-methods", b"GET, POST"),
-    (b"access-control-allow-headers", b"authorization, content-type, request-timeout, traceparent"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, request-timeout, traceparent, tracestate",
+    ),
     (b"access-control-max-age", b"600"),
 ]
 
@@ -50,7 +67,7 @@ class Gate:
         if host is not None and host not in self._known:
             self._check_host(host)
         origin = headers.get(b"origin")
-        if origin is None or origin.partition(b"://")[2] == host:
+        if origin is None or _is_own(origin, host):
             return None
         if origin.lower() not in self._origins:
             raise Forbidden("pages of another origin may not use this host (setting http.allowed_origins)")
@@ -88,20 +105,44 @@ def _named(host: bytes) -> str:
         raise InvalidRequest("the Host header holds no IPv6 address between its brackets") from None
 
 
+def _is_own(origin: bytes, host: bytes | None) -> bool:
+    scheme, _, authority = origin.partition(b"://")
+    return authority == host and scheme in _SCHEMES
+
+
 def header_fields(fields: Sequence[tuple[bytes, bytes]], version: str) -> dict[bytes, bytes]:
     """The headers of a request by name. ``version`` is that of HTTP.
 
-    Raises :class:`InvalidRequest` where one that decides who may do what stands twice, and, as
-    RFC 9112 (3.2) wants it, where HTTP/1.1 comes without ``Host``.
+    Raises :class:`InvalidRequest` where one that decides something stands twice, and, as RFC 9112 wants it,
+    where HTTP/1.1 comes without ``Host`` (3.2), another version comes (2.3), or a body is sent in another
+    transfer coding than chunked (6.1).
     """
     headers = dict(fields)
     if len(headers) != len(fields):
-        for name in _ONCE:
-            if sum(field == name for field, _ in fields) > 1:
-                raise InvalidRequest(f"the header {name.decode()} stands twice")
-    if b"host" not in headers and version == "1.1":
+        _look_at_repeated(headers, fields)
+    if version != "1.1":
+        _check_version(version)
+    elif b"host" not in headers:
         raise InvalidRequest("a request of HTTP/1.1 needs a Host header")
+    if b"transfer-encoding" in headers and headers[b"transfer-encoding"].lower() != b"chunked":
+        raise HttpRefusal(501, "a body may be sent in the transfer coding chunked and in no other", _CLOSE)
     return headers
+
+
+def _look_at_repeated(headers: dict[bytes, bytes], fields: Sequence[tuple[bytes, bytes]]) -> None:
+    for name in _ONCE:
+        if sum(field == name for field, _ in fields) > 1:
+            raise InvalidRequest(f"the header {name.decode()} stands twice")
+    for name in _LISTS:
+        if name in headers:
+            headers[name] = b", ".join(value for field, value in fields if field == name)
+
+
+def _check_version(version: str) -> None:
+    if version == "0.9":
+        raise HttpRefusal(400, "the first line of a request has to end with HTTP/1.1", _CLOSE)
+    if version != "1.0":
+        raise HttpRefusal(505, "this host speaks HTTP/1.1", _CLOSE)
 
 
 def cors(origin: bytes | None) -> HeaderList:

@@ -97,7 +97,7 @@ class HeadGuard(asyncio.Protocol):
             self.data_received(piece)
 
     def _grow(self, size: int) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or not self._room:
             return
         if self._late is None:
             self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
@@ -120,18 +120,38 @@ class HeadGuard(asyncio.Protocol):
         self.transport.close()
 
     def _refuse(self) -> None:
+        error = HttpRefusal(431, f"the head of a request may have {MOST_HEAD_BYTES} bytes")
+        self.say_last(error, "Request Header Fields Too Large")
+
+    def read_no_more(self) -> None:
+        """Whatever comes now is dropped."""
         self._stop_waiting()
         self._room = 0
-        if self.answering:  # a second answer would stand within the first
-            self.transport.close()
-            return
-        error = HttpRefusal(431, f"the head of a request may have {MOST_HEAD_BYTES} bytes")
+
+    def say_last(self, error: HttpRefusal, phrase: str) -> None:
+        """Refuse the request that begins, once those before it are answered, and end the connection."""
+        self.read_no_more()
         _log.info("request refused with %d: %s", error.status, error.message)
-        self.transport.write(whole_answer(error, "Request Header Fields Too Large"))
-        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        answer = whole_answer(error, phrase)
+        if not self.answering:
+            self._part(answer)
+            return
+        answered = self.cycle.on_response
+
+        def then() -> None:
+            answered()
+            self._part(answer)
+
+        self.cycle.on_response = then  # of the latest request: all before it are answered by then
+
+    def _part(self, answer: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+            self.transport.write_eof()
+            self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
     def _stop_waiting(self) -> None:
-        self._room = MOST_HEAD_BYTES
+        self._room = MOST_HEAD_BYTES if self._room > 0 else 0
         if self._late is not None:
             self._late.cancel()
             self._late = None

@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from enginehost.serve.heads import HeadGuard, whole_answer
+from enginehost.serve.heads import HeadGuard
 from enginehost.serve.problem import HttpRefusal
 
 _STATUS_LINE = b"HTTP/1.1 "
@@ -47,6 +47,15 @@ class OneWrite(asyncio.Transport):
         self._flush()
         self._transport.close()
 
+    def can_write_eof(self) -> bool:
+        """Whether the client can be told that nothing more comes, and still be heard."""
+        return self._transport.can_write_eof()
+
+    def write_eof(self) -> None:
+        """Send what waits, and that it is all."""
+        self._flush()
+        self._transport.write_eof()
+
     def abort(self) -> None:
         """Close at once."""
         self._transport.abort()
@@ -78,15 +87,35 @@ class OneWrite(asyncio.Transport):
 
 
 class _Connection(HeadGuard):
+    scope: Any
+    """Of the request that was last begun."""
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(OneWrite(transport))
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP as every other mistake is answered, and close (uvicorn calls it)."""
-        if not self.answering:  # a second answer would stand within the first
-            error = HttpRefusal(400, "this is not a valid HTTP request")
-            self.transport.write(whole_answer(error, "Bad Request"))
-        self.transport.close()
+        begun = self.cycle
+        if begun is None or begun.scope is not self.scope or not begun.more_body:
+            self.say_last(HttpRefusal(400, "this is not a valid HTTP request"), "Bad Request")
+        elif begun.response_complete:  # a second answer would pass for that to another request
+            self.transport.close()
+        else:
+            self.read_no_more()
+            begun.keep_alive = False
+            heard, begun.message_event = begun.message_event, _NoBody()
+            heard.set()
+
+
+class _NoBody:
+    """Stands in for the event on which a request's body is awaited, when its rest is no HTTP."""
+
+    async def wait(self) -> None:
+        raise HttpRefusal(400, "the body of this request is not valid HTTP")
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
 
 
 class H11Connection(_Connection, H11Protocol):

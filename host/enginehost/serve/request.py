@@ -12,14 +12,15 @@ from starlette.types import Message, Receive
 
 from enginehost.errors import CallCancelled, InvalidRequest, TooLarge
 from enginehost.serve.problem import HttpRefusal
+from enginehost.trace_context import NO_TRACE, TraceContext, read_trace
 
 Headers = Mapping[bytes, bytes]
 
-_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")
 _BODY_SECONDS = 60.0
 """How long a body may take to arrive."""
 _LONGEST_SECONDS = 86_400.0
 """A timer cannot be set for any number; nobody waits longer than a day."""
+_WEIGHT = re.compile(r"[01](?:\.[0-9]{0,3})?")
 _READ_ON = 4
 """A body is read up to so many times the limit before it is refused."""
 
@@ -91,11 +92,13 @@ async def _read_rest(receive: Receive, first: bytes, limit: int) -> bytes:
 
 def timeout_of(headers: Headers) -> float | None:
     """Seconds from ``Request-Timeout`` (or ``X-Request-Timeout``); the function's own limit still holds."""
-    given = headers.get(b"request-timeout") or headers.get(b"x-request-timeout")
+    given = headers.get(b"request-timeout", headers.get(b"x-request-timeout"))
     if given is None:
         return None
+    if b"request-timeout" in headers and b"x-request-timeout" in headers:
+        raise InvalidRequest("give Request-Timeout or X-Request-Timeout, not both")
     try:
-        seconds = float(given)
+        seconds = float(given) if b"_" not in given else 0.0  # Python's own way to write numbers
     except ValueError:
         seconds = 0.0
     if not 0.0 < seconds < math.inf:
@@ -103,10 +106,12 @@ def timeout_of(headers: Headers) -> float | None:
     return min(seconds, _LONGEST_SECONDS)
 
 
-def trace_of(headers: Headers) -> tuple[int, int]:
-    """Trace id and parent id of ``traceparent``; 0, 0 without one or with one that W3C has us ignore."""
-    match = _TRACEPARENT.match(headers.get(b"traceparent", b""))
-    return (int(match[1], 16), int(match[2], 16)) if match else (0, 0)
+def trace_of(headers: Headers) -> TraceContext:
+    """What ``traceparent`` and ``tracestate`` say."""
+    given = headers.get(b"traceparent")
+    if given is None:
+        return NO_TRACE
+    return read_trace(given.decode("latin-1"), headers.get(b"tracestate", b"").decode("latin-1"))
 
 
 def kind_in(query: bytes) -> str | None:
@@ -115,6 +120,20 @@ def kind_in(query: bytes) -> str | None:
 
 
 def wants_events(headers: Headers) -> bool:
-    """Whether the client asks for server-sent events."""
+    """Whether the client asks for server-sent events, and would not rather have JSON."""
     accept = headers.get(b"accept")
-    return accept is not None and b"text/event-stream" in accept
+    if accept is None or accept == b"*/*" or b"text/event-stream" not in (named := accept.lower()):
+        return False
+    wishes = _wishes(named.decode("latin-1"))
+    events = wishes.get("text/event-stream", 0.0)
+    return events > 0 and events >= wishes.get("application/json", 0.0)
+
+
+def _wishes(accept: str) -> dict[str, float]:
+    """The media types that ``Accept`` names with their weights (RFC 9110, 12.5.1)."""
+    found: dict[str, float] = {}
+    for part in accept.split(","):
+        media, *parameters = [piece.strip() for piece in part.split(";")]
+        weight = next((text[2:] for text in parameters if text.startswith("q=")), "1")
+        found[media] = float(weight) if _WEIGHT.fullmatch(weight) else 0.0
+    return found

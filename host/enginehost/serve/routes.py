@@ -13,7 +13,14 @@ from starlette.types import Receive, Scope, Send
 
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
-from enginehost.errors import EngineHostError, InvalidRequest, Unauthorized, UnknownFunction
+from enginehost.engine import EngineState
+from enginehost.errors import (
+    EngineHostError,
+    EngineUnavailable,
+    InvalidRequest,
+    Unauthorized,
+    UnknownFunction,
+)
 from enginehost.serve import views
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
@@ -102,16 +109,17 @@ class Routes:
         """
         engine_id, chosen = request.path_params["engine_id"], request.query_params.get("function")
         caller, catalog = _exchange(request).caller, self._host.catalog
-        visible = [
+        there = [
             entry
             for entry in catalog.entries_of(engine_id)
-            if chosen in (None, entry.name)
-            and catalog.get(entry.name) is entry
-            and self._host.policy.may_view(caller, entry.signature)
+            if catalog.get(entry.name) is entry and self._host.policy.may_view(caller, entry.signature)
         ]
-        if not visible:
+        if not there:
             self._explain_absence(engine_id, caller)
-            raise UnknownFunction(chosen or engine_id)
+            raise UnknownFunction(engine_id, nearest=self._nearest_ids(engine_id, caller), engine=True)
+        visible = [entry for entry in there if chosen in (None, entry.name)]
+        if not visible:
+            raise UnknownFunction(chosen or "", nearest=[entry.name for entry in there][:3])
         if len(visible) > 1:
             names = [entry.name for entry in visible]
             raise InvalidRequest(
@@ -120,11 +128,22 @@ class Routes:
             )
         return visible[0]
 
+    def _nearest_ids(self, engine_id: str, caller: Caller) -> list[str]:
+        """The ids of engines with functions of such names: the one is easily taken for the other."""
+        catalog, policy = self._host.catalog, self._host.policy
+        names = catalog.nearest(engine_id, lambda entry: policy.may_view(caller, entry.signature))
+        entries = filter(None, map(catalog.get, names))
+        return list(dict.fromkeys(entry.record.engine_id for entry in entries))
+
     def _explain_absence(self, engine_id: str, caller: Caller) -> None:
         record = self._host.catalog.records.get(engine_id)
         declared = record.declared if record is not None else None
-        if declared is not None and self._host.policy.may_view(caller, declared):
-            self._host.entry(declared.name, caller)
+        if record is None or declared is None or not self._host.policy.may_view(caller, declared):
+            return
+        if record.state is EngineState.CONFLICT:
+            text = f"engine {engine_id} cannot be called: {record.reason}"
+            raise EngineUnavailable(text, state=str(record.state), reason=record.reason)
+        self._host.entry(declared.name, caller)
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document of the functions that the caller may view."""

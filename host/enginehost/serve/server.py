@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from enginehost.address import binding_hint, format_address, parse_address
+from enginehost.address import binding_hint, format_address, is_loopback, own_side, parse_address
 from enginehost.errors import ConfigError
 from enginehost.serve.app import make_app
 from enginehost.serve.crowd import Crowd, backlog, most_connections
@@ -63,10 +63,14 @@ class HttpServer:
         return format_address(self._name, self._port)
 
     @property
+    def is_open(self) -> bool:
+        """Whether other machines reach it."""
+        return not is_loopback(self._name)
+
+    @property
     def url(self) -> str:
         """Where it is reached from this machine."""
-        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
-        return f"http://{format_address(everywhere.get(self._name, self._name), self._port)}"
+        return f"http://{format_address(own_side(self._name), self._port)}"
 
     async def start(self) -> None:
         """Listen. Raises :class:`ConfigError` where the address cannot be had."""

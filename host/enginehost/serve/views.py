@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from enginehost.caller import Caller
+from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import EngineRecord, Entry
+from enginehost.diagnostics import Diagnostic
 from enginehost.engine import Limits
 from enginehost.safe_text import safe_text
 from enginehost.signature import Annotations, FunctionSignature
@@ -79,36 +81,57 @@ def semoss_definition(signature: FunctionSignature) -> dict[str, Any]:
 
 
 def engines(host: Host, caller: Caller) -> list[dict[str, Any]]:
-    """The engines of which the caller may view something, with what they serve to it.
+    """The engines of which the caller may view something, with what they serve to it and what is wrong.
 
-    One that serves nothing (it failed, or loads) is judged by what its file declares, or by its id.
+    One that serves nothing (it failed, loads, or others have its names) is judged by what it declares, or by
+    its id. ``problems`` is ``None`` for those whom :func:`problems` tells nothing.
     """
     served: dict[str, list[str]] = {}
     for entry in host.functions(caller):
         served.setdefault(entry.record.engine_id, []).append(entry.name)
-    return [
-        {**record.to_json(), "functions": served.get(engine_id, [])}
-        for engine_id, record in sorted(host.catalog.records.items())
-        if engine_id in served or _may_view_idle(host, record, caller)
-    ]
-
-
-def problems(host: Host, caller: Caller) -> list[dict[str, Any]]:
-    """What is wrong with the host as a whole; where it knows callers, only for those that it knows."""
-    if host.settings.authenticates and not caller.authenticated:
-        return []
+    conflicts: dict[str, list[Diagnostic]] = {}
+    for conflict in host.catalog.conflicts():
+        conflicts.setdefault(conflict.refused.engine_id, []).append(conflict.diagnostic())
+    told = _may_read_problems(host, caller)
     return [
         {
-            "severity": str(found.severity),
-            "code": found.code,
-            "message": safe_text(found.message, host.redactor),
-            "hint": safe_text(found.hint, host.redactor),
+            **record.to_json(),
+            "functions": served.get(engine_id, []),
+            "problems": [_problem(host, one) for one in (*record.diagnostics, *conflicts.get(engine_id, ()))]
+            if told
+            else None,
         }
-        for found in host.own_problems()
+        for engine_id, record in sorted(host.catalog.records.items())
+        if engine_id in served or _may_view(host, record, caller)
     ]
 
 
-def _may_view_idle(host: Host, record: EngineRecord, caller: Caller) -> bool:
-    if host.catalog.entries_of(record.engine_id):
-        return False
-    return host.policy.may_view(caller, record.declared or FunctionSignature(record.engine_id))
+def problems(host: Host, caller: Caller) -> list[dict[str, Any]] | None:
+    """What is wrong with the host as a whole; where it knows callers, only for those that it knows."""
+    if not _may_read_problems(host, caller):
+        return None
+    return [_problem(host, found) for found in host.own_problems()]
+
+
+def _may_read_problems(host: Host, caller: Caller) -> bool:
+    return caller is LOCAL or caller.authenticated or not host.settings.authenticates
+
+
+def _problem(host: Host, found: Diagnostic) -> dict[str, Any]:
+    """A finding for whoever may read it: the place is told without folders."""
+    name = Path(found.path).name
+    return {
+        "severity": str(found.severity),
+        "code": found.code,
+        "where": f"{name}:{found.line}:{found.column}" if found.line else name,
+        "message": safe_text(found.message, host.redactor),
+        "hint": safe_text(found.hint, host.redactor),
+    }
+
+
+def _may_view(host: Host, record: EngineRecord, caller: Caller) -> bool:
+    if caller is LOCAL:
+        return True
+    entries = host.catalog.entries_of(record.engine_id)
+    declared = [entry.signature for entry in entries] or [record.declared or record.in_doubt]
+    return any(host.policy.may_view(caller, signature) for signature in declared)

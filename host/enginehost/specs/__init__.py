@@ -21,13 +21,14 @@ the arguments against the full schema in any case.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from enginehost.errors import ConfigError, InvalidRequest
 from enginehost.names import face_name
 from enginehost.signature import FunctionSignature
 from enginehost.specs._arguments import arguments_in, arguments_out
+from enginehost.specs._errors import errors_out
 from enginehost.specs._kind import SpecKind, SpecMapper
 from enginehost.specs._open import GENESIS, JSON_SCHEMA, MCP
 from enginehost.specs._openai import OPENAI, OPENAI_RESPONSES, OPENAI_STRICT
@@ -116,6 +117,17 @@ def arguments_to(
     return json.dumps(sent, ensure_ascii=False) if _kind(kind).text_arguments else sent
 
 
+def errors_to(
+    signature: FunctionSignature, kind: str, errors: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The ``errors`` of :class:`~enginehost.errors.InvalidArguments` for the model behind ``kind``.
+
+    They speak of parameters by the names that the model was given.
+    """
+    _kind(kind)
+    return errors_out(signature, kind, errors)
+
+
 def result_to(signature: FunctionSignature, kind: str, result: Any) -> Any:
     """A result (a JSON value) in the place where ``kind`` carries it.
 
@@ -145,6 +157,7 @@ __all__ = [
     "SpecMapper",
     "arguments_from",
     "arguments_to",
+    "errors_to",
     "register_spec_kind",
     "result_from",
     "result_to",

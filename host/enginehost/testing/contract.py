@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,8 +23,11 @@ from enginehost.specs import SPEC_KINDS, to_spec
 from enginehost.testing.engines import FILE_NAME, engine_registry, load_engine, make_engine, running_host
 from enginehost.testing.leftovers import leftovers, snapshot
 
-LEFTOVER_SECONDS = 5.0
-"""How long threads and processes of a closed engine may take to go."""
+LEFTOVER_SECONDS = 30.0
+"""How long threads and processes of a closed engine may take to go, on a machine as busy as may be."""
+
+CALLER_LEAVES = (0.0, 0.02, 0.3)
+"""Seconds after which a caller goes away: before the function begins, on the way to it, and inside."""
 
 
 class Example(NamedTuple):
@@ -58,10 +60,13 @@ class EngineContract:
     """Valid arguments with which the first example's function raises."""
 
     slow_arguments: ClassVar[Mapping[str, Any] | None] = None
-    """Arguments with which the first example's function takes more than five seconds."""
+    """Arguments with which the first example's function takes longer than :attr:`answers_within`."""
 
-    answers_within: ClassVar[float] = 1.0
-    """Seconds in which a cancelled or late call must have ended."""
+    answers_within: ClassVar[float] = 10.0
+    """Seconds after which a cancelled or late call counts as hung: it waits for its function, it seems.
+
+    An engine that keeps its promise answers at once; the rest is for a busy machine.
+    """
 
     concurrency: ClassVar[int] = 20
     """How many calls run at once in the test of concurrency."""
@@ -189,27 +194,26 @@ class EngineContract:
                 await self._check(host, example)
 
     async def test_a_cancelled_call_ends_in_time(self, tmp_path: Path) -> None:
-        """A caller who goes away does not wait for the function; the next call works."""
+        """A caller who goes away, at whatever moment, does not wait for the function; the next call works."""
         async with self._host(tmp_path) as host:
             name = self._name(host, self._examples()[0])
-            call = asyncio.create_task(host.call(name, self._slow()))
-            await self._until(lambda: host.in_flight > 0)
-            await asyncio.sleep(0.1)  # well inside the function
-            asked = time.monotonic()
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            assert time.monotonic() - asked < self.answers_within
-            await self._check(host, self._examples()[0])
+            for moment in CALLER_LEAVES:
+                call = asyncio.create_task(host.call(name, self._slow()))
+                await asyncio.wait({call}, timeout=moment)
+                assert not call.done(), "the function ended with slow_arguments before it was cancelled"
+                call.cancel()
+                await self._ended(call)
+                assert call.cancelled()
+                await self._check(host, self._examples()[0])
 
     async def test_a_deadline_ends_a_call(self, tmp_path: Path) -> None:
         """A call over its time is answered with ``CallTimeout`` at once; the next call works."""
         async with self._host(tmp_path) as host:
             name = self._name(host, self._examples()[0])
-            asked = time.monotonic()
+            call = asyncio.create_task(host.call(name, self._slow(), timeout=0.3))
+            await self._ended(call)
             with pytest.raises(CallTimeout):
-                await host.call(name, self._slow(), timeout=0.3)
-            assert time.monotonic() - asked < 0.3 + self.answers_within
+                await call
             await self._check(host, self._examples()[0])
 
     # Life
@@ -296,11 +300,9 @@ class EngineContract:
     async def _check(self, host: Host, example: Example) -> None:
         _judge(example, await host.call(self._name(host, example), dict(example.arguments)))
 
-    async def _until(self, true: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
-        while not true():
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.005)
+    async def _ended(self, call: asyncio.Task[Any]) -> None:
+        done, _ = await asyncio.wait({call}, timeout=self.answers_within)
+        assert done, f"the call still runs after {self.answers_within:g} s: it waits for its function"
 
 
 def _judge(example: Example, result: Any) -> None:

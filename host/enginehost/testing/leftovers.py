@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-_SHARED_THREADS = ("asyncio_", "AnyIO worker thread")
+_SHARED_THREADS = ("asyncio_", "uvloop_", "AnyIO worker thread")
 """Threads of the event loop's own pools, which end with the loop."""
 
 _CHILDREN = Path("/proc/self/task")

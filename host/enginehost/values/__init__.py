@@ -18,7 +18,8 @@ Python                                face                                wire
 ``float``                             shortest exact number; NaN and      same, NaN and infinities
                                       infinities refused, or ``null``     too
                                       with ``allow_nan``
-``Decimal``                           text, every digit                   same type
+``Decimal``                           text, every digit; NaN and          same type, NaN and
+                                      infinities as of ``float``          infinities too
 ``bytes``, ``bytearray``              ``{"$bytes": base64}``              same type
 ``memoryview``                        as ``bytes``                        as ``bytes``
 ``datetime``, ``date``, ``time``      RFC 3339 text; without offset       same type
@@ -47,13 +48,16 @@ from __future__ import annotations
 
 from enginehost.values._convert import MAX_DEPTH, NotJson
 from enginehost.values._face import decode, encode, from_json, to_json
+from enginehost.values._large import LARGE, aside
 from enginehost.values._text import MalformedJson
 from enginehost.values._wire import pack, unpack
 
 __all__ = [
+    "LARGE",
     "MAX_DEPTH",
     "MalformedJson",
     "NotJson",
+    "aside",
     "decode",
     "encode",
     "from_json",

@@ -10,7 +10,8 @@ from enum import Enum
 from typing import Any
 
 from enginehost.values import _text
-from enginehost.values._convert import Conversion, Survey, is_finite, survey
+from enginehost.values._convert import TOO_MANY_DIGITS, Conversion, Survey, has_key, is_finite, survey
+from enginehost.values._large import LARGE, uncollected
 from enginehost.values._text import MalformedJson
 
 
@@ -23,11 +24,11 @@ def encode(value: Any, *, allow_nan: bool = False) -> bytes:
         try:
             data = _text.native_dumps(value)
         except TypeError:
-            return _text.dumps(to_json(value, allow_nan=allow_nan))
+            return _text.dumps(_ToText(allow_nan).convert(value))
         # the writer makes null of NaN, and knows no markers: look closer where that may have happened
         if not (b"$" in data and b'bytes":' in data) and (b"null" not in data or _has_no_nan(value)):
             return data
-    return _text.dumps(to_json(value, allow_nan=allow_nan))
+    return _text.dumps(_ToText(allow_nan).convert(value))
 
 
 def to_json(value: Any, *, allow_nan: bool = False) -> Any:
@@ -43,11 +44,18 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
 
     Raises :class:`MalformedJson`.
     """
+    if len(data) < LARGE:
+        return _decode(data)
+    with uncollected():
+        return _decode(data)
+
+
+def _decode(data: bytes | bytearray | memoryview) -> Any:
     value = _text.loads(data)
     raw = bytes(data)
     # one byte is looked for first: far faster, and most texts have neither
     marked = (b"$" in raw and b'bytes"' in raw) or (b"\\" in raw and b"\\u" in raw)
-    return from_json(value) if marked else value
+    return from_json(value) if marked and has_key(value, _is_marker) else value
 
 
 def from_json(plain: Any) -> Any:
@@ -87,11 +95,14 @@ class _ToFace(Conversion):
         self._allow_nan = allow_nan
 
     def number(self, value: float) -> Any:
-        if math.isfinite(value):
-            return value
+        return value if math.isfinite(value) else self._no_number(value)
+
+    def decimal(self, value: Any) -> Any:
+        return str(value) if value.is_finite() else self._no_number(value)
+
+    def _no_number(self, value: Any) -> None:
         if not self._allow_nan:
             self.refuse(f"{value} is no JSON number")
-        return None
 
     def span(self, value: timedelta) -> Any:
         sign, value = ("-", -value) if value < timedelta(0) else ("", value)
@@ -113,6 +124,12 @@ class _ToFace(Conversion):
                 value = {f"${key}": item}
         return self.entries(value, self._key)
 
+    def _digits(self, whole: int) -> str:
+        try:
+            return str(whole)
+        except ValueError:
+            return self.refuse(TOO_MANY_DIGITS)
+
     def _key(self, key: Any) -> str:
         if isinstance(key, Enum):
             return self._key(key.value)
@@ -121,9 +138,18 @@ class _ToFace(Conversion):
         if key is None or isinstance(key, bool):
             return {None: "null", True: "true", False: "false"}[key]
         if isinstance(key, int):
-            return str(self.integer(int.__index__(key)))
+            return self._digits(int.__index__(key))
         if isinstance(key, float) and math.isfinite(key):
             return repr(float(key))
-        if isinstance(key, (date, time)) or type(key).__name__ in ("UUID", "Decimal"):
-            return key.isoformat() if isinstance(key, (date, time)) else str(key)
+        if isinstance(key, (date, time)):
+            return key.isoformat()
+        if type(key).__name__ == "UUID":
+            return str(key)
+        if type(key).__name__ == "Decimal" and (text := self.decimal(key)):
+            return text
         return self.refuse(f"a key of type {type(key).__name__} has no text")
+
+
+class _ToText(_ToFace):
+    def long(self, value: int) -> Any:
+        return _text.written(value)

@@ -59,6 +59,16 @@ def dumps(plain: Any) -> bytes:
     return _encode(plain).encode()
 
 
+def written(whole: int) -> Any:
+    """An integer beyond 64 bits, which orjson refuses, as text that it takes over; for :func:`dumps` alone.
+
+    The standard library would write all of them in one go, and let nobody else have the interpreter. Raises
+    ``ValueError`` where it is too long.
+    """
+    text = str(whole)
+    return whole if _orjson is None else _orjson.Fragment(text.encode())
+
+
 def loads(data: bytes | bytearray | memoryview, *, long_integers: bool = True) -> Any:
     """Read JSON text. Raises :class:`MalformedJson`; integers keep every digit.
 

@@ -14,7 +14,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from enginehost.values import _text
-from enginehost.values._convert import Conversion, Survey, is_finite, survey
+from enginehost.values._convert import Conversion, Survey, has_key, is_finite, survey
+from enginehost.values._large import LARGE, uncollected
 from enginehost.values._text import MalformedJson
 
 
@@ -27,7 +28,7 @@ def pack(value: Any) -> bytes:
             pass  # the walk below says what and where
         else:
             exact = found is Survey.PLAIN or b"null" not in data or is_finite(value)
-            if exact and not _has_tag(data):
+            if exact and not (_has_tag(data) and has_key(value, _is_tag)):
                 return data
     return _text.dumps(_ToWire().convert(value))
 
@@ -35,12 +36,23 @@ def pack(value: Any) -> bytes:
 def unpack(data: bytes | bytearray | memoryview) -> Any:
     """The inverse of :func:`pack`. Raises :class:`MalformedJson`."""
     data = bytes(data)
+    if len(data) < LARGE:
+        return _unpack(data)
+    with uncollected():
+        return _unpack(data)
+
+
+def _unpack(data: bytes) -> Any:
     value = _text.loads(data, long_integers=False)
-    return _restore(value) if _has_tag(data) else value
+    return _restore(value) if _has_tag(data) and has_key(value, _is_tag) else value
 
 
 def _has_tag(data: bytes) -> bool:
     return b"$" in data and b'"$' in data  # one byte is found far faster than two
+
+
+def _is_tag(key: str) -> bool:
+    return key.startswith("$")
 
 
 def _restore(plain: Any) -> Any:

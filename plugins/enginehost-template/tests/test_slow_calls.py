@@ -7,7 +7,7 @@ import logging
 import pytest
 from enginehost_template import slow_calls
 
-from enginehost.record import CallRecord
+from enginehost import CallRecord
 
 
 @pytest.mark.parametrize(("milliseconds", "lines"), [(4999.0, 0), (5001.0, 1)])

@@ -6,17 +6,22 @@ import asyncio
 import dataclasses
 import logging
 import os
+import threading
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from enginehost.engine import Call, HostAccess, RunMode
+from enginehost.engine import CURRENT, Call, HostAccess, RunMode
 from enginehost.errors import ConfigError, EngineUnavailable, InvalidArguments, ResultInvalid
+from enginehost.tracebacks import RemoteTraceback
+from enginehost.values import LARGE
 from enginehost_engines.python_source import read_source
-from enginehost_engines.worker.failures import FunctionRaised, WorkerTraceback
+from enginehost_engines.worker import client, replies
+from enginehost_engines.worker.failures import FunctionRaised
 
 from .conftest import Engines, children, eventually, function_of
 
@@ -125,7 +130,7 @@ async def test_what_a_function_raises_keeps_its_name_its_text_and_its_traceback(
     with pytest.raises(FunctionRaised, match="broken") as caught:
         await engines.call(engine, kind=kind, text="broken")
     assert type(caught.value).__name__ == kind
-    assert isinstance(caught.value.__cause__, WorkerTraceback)
+    assert isinstance(caught.value.__cause__, RemoteTraceback)
     assert "in fail" in str(caught.value.__cause__)
 
 
@@ -194,6 +199,48 @@ async def test_a_huge_print_is_cut_and_does_not_stop_the_call(
         assert await engines.call("say", lines=20, width=1_000_000) == 20
     assert "further characters of output dropped" in caplog.text
     assert len(caplog.text) < 2_000_000
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "sys.stdout = sys.stderr = None",
+        "sys.stdout.close(); sys.stderr.close()",
+        "sys.stdout.detach()",
+        "sys.stdout = Odd()",
+    ],
+)
+async def test_a_function_may_do_to_its_streams_what_it_likes(
+    engines: Engines, what: str, colour: str
+) -> None:
+    script = f"""
+        import os, sys
+        class Odd:
+            closed = property(lambda self: sys.exit(3))
+            def flush(self):
+                sys.exit(4)
+        {colour} f(first):
+            if first:
+                {what}
+            return os.getpid()
+    """
+    engine = engines.make("f", script=script)
+    assert await engines.call(engine, first=True) == await engines.call(engine, first=False)
+
+
+async def test_what_is_printed_on_a_stream_around_stdout_reaches_the_log(
+    engines: Engines, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = """
+        import io, sys
+        def f():
+            sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8")
+            print("in a wrapper")
+    """
+    with caplog.at_level(logging.INFO):
+        await engines.call(engines.make("f", script=script))
+    assert "in a wrapper" in caplog.text
 
 
 async def test_init_commands_run_after_the_script(engines: Engines) -> None:
@@ -281,7 +328,7 @@ async def test_a_script_that_fails_to_load_says_why_and_may_be_tried_again(engin
 @pytest.mark.parametrize(
     ("script", "message", "hint"),
     [
-        ("def f(:", r"script_0.py: line 1, column 7", ""),
+        ("def f(:", r"script_0.py:1:7: ", ""),
         ("def f1(): pass", "has no function f", "f1"),
         ("f = None\x00", "null bytes", ""),
     ],
@@ -302,9 +349,8 @@ async def test_a_missing_script_is_an_error_of_the_key(engines: Engines) -> None
     assert caught.value.key == "PYTHON_SCRIPT_PATH"
     with pytest.raises(ConfigError, match="PYTHON_SCRIPT_PATH is missing"):
         engines.make("f", python_script_path="")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ValidationError, match="INIT_FUNCTION_ENGINE is not Python"):
         engines.make("add", init_function_engine="def (")
-    assert caught.value.key == "INIT_FUNCTION_ENGINE"
 
 
 async def test_the_function_may_have_another_name_in_the_script(engines: Engines) -> None:
@@ -370,3 +416,53 @@ async def test_inside_the_host_only_where_the_host_allows_it(engines: Engines) -
         assert function.mode is mode
         answer = function.run({}, Call(name))
         assert (await answer if mode is RunMode.ASYNC else answer) == os.getpid()
+
+
+@pytest.mark.parametrize("name", ["echo", "echo_async"])
+async def test_what_is_large_is_packed_and_unpacked_beside_the_loop(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    threads: dict[str, set[int]] = {"pack": set(), "unpack": set()}
+
+    def watch(module: Any, step: str) -> None:
+        real = getattr(module, step)
+
+        def watched(value: Any) -> Any:
+            threads[step].add(threading.get_ident())
+            return real(value)
+
+        monkeypatch.setattr(module, step, watched)
+
+    watch(client, "pack")
+    watch(replies, "unpack")
+    here = threading.get_ident()
+    function = function_of(engines.make(name))
+    call = Call("test")
+    token = CURRENT.set(call)
+    try:
+        assert await function.run({"value": "x"}, call) == "x"
+        assert threads == {"pack": {here}, "unpack": {here}}
+        assert not call.large
+        value = "x" * LARGE
+        assert await function.run({"value": value}, call) == value
+        assert call.large
+        threads["pack"].clear()
+        assert await function.run({"value": value}, call) == value
+    finally:
+        CURRENT.reset(token)
+    assert threads["pack"]
+    assert here not in threads["pack"]
+    assert len(threads["unpack"]) >= 2
+
+
+async def test_an_argument_that_cannot_be_sent_is_told_with_its_place_among_the_arguments(
+    engines: Engines,
+) -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        await engines.call("echo", value={"a": [1, object()]})
+    assert refused.value.message == (
+        "test at /value/a/1: this cannot be sent to the worker: a value of type object has no JSON form"
+    )
+    assert refused.value.detail["errors"] == [
+        {"pointer": "/value/a/1", "message": "a value of type object has no JSON form"}
+    ]

@@ -115,7 +115,8 @@ async def test_a_made_generator_collects_once_and_streams_from_then_on(engines: 
 
 async def test_a_function_that_running_does_not_make_fails_the_engine(engines: Engines) -> None:
     failed: list[str] = []
-    engine = engines.make("f", script="exec('def g(): pass')", context={"failed": failed.append})
+    hears = {"failed": lambda reason, cause: failed.append(reason)}
+    engine = engines.make("f", script="exec('def g(): pass')", context=hears)
     with pytest.raises(EngineUnavailable, match="has no function f"):
         await function_of(engine).run({}, Call("f"))
     assert failed == ["the script has no function f"]

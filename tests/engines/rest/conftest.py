@@ -10,9 +10,11 @@ from typing import Any
 
 import h11
 import pytest
+from pydantic import ValidationError
 
 from enginehost.config import config_keys
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, HostAccess
+from enginehost.errors import ConfigError
 from enginehost.redaction import Redactor
 from enginehost.signature import FunctionSignature
 from enginehost_engines.rest import RestConfig, RestEngine
@@ -162,9 +164,13 @@ def server(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def config(**keys: Any) -> RestConfig:
-    """A config from smss keys and values as they are after reading."""
+    """A config from smss keys and values as they are after reading; what is wrong is raised as itself."""
     inputs = {name: key.input_name for key in config_keys(RestConfig) for name in key.accepted}
-    return RestConfig.model_validate({inputs[key]: value for key, value in keys.items()})
+    try:
+        return RestConfig.model_validate({inputs[key]: value for key, value in keys.items()})
+    except ValidationError as error:
+        raised = error.errors()[0].get("ctx", {}).get("error")
+        raise raised if isinstance(raised, ConfigError) else error from None
 
 
 def signature(**properties: Any) -> FunctionSignature:

@@ -103,8 +103,11 @@ async def test_a_response_path_that_leads_nowhere_is_an_error(
     make: Any, server: Any, kit: Any, path: str
 ) -> None:
     server.answer = kit.plain(b'{"data":[1]}')
-    with pytest.raises(ExecutionFailed, match="nothing at RESPONSE_PATH"):
+    with pytest.raises(ExecutionFailed) as failed:
         await make(RESPONSE_PATH=path).execute({}, kit.call())
+    where = f"127.0.0.1:{server.port}"
+    assert failed.value.message == f"f: the answer of {where} has nothing at RESPONSE_PATH = {path}"
+    assert failed.value.detail.get("pointer") == (path if path.startswith("/") else None)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

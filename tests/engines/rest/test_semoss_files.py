@@ -35,7 +35,7 @@ def load(text: str) -> tuple[Any, Any]:
     parts = read_signature(declaration)
     config = read_config(declaration, RestConfig)
     check_keys(declaration, RestConfig)
-    if config is None or parts is None:
+    if config is None or declaration.has_errors:
         return None, declaration
     context = EngineContext("e", path=Path("weather.smss"), signature=parts.signature)
     return RestEngine(context, config), declaration

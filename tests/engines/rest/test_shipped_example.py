@@ -41,3 +41,19 @@ async def test_the_weather_example_works_with_the_service_that_ships_with_it(
     finally:
         service.terminate()
         service.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--help"], 0, "current_weather.smss"),
+        (["x"], 2, "invalid int"),
+        (["99999"], 2, "cannot listen on port"),
+    ],
+)
+def test_the_service_says_how_it_is_started(words: list[str], code: int, said: str) -> None:
+    command = [sys.executable, str(SMSS / "services/weather_service.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

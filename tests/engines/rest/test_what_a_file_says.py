@@ -68,7 +68,7 @@ def test_the_address_is_sent_as_it_is_written(kit: Any, url: str, host: str, tar
 
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT", "GET\r\nX: y", "", "FETCH"])
 def test_a_method_that_is_none_is_refused_at_load(kit: Any, method: str) -> None:
-    with pytest.raises(ValidationError, match="must be one of GET, HEAD, POST"):
+    with pytest.raises(ValidationError, match="'GET', 'HEAD', 'POST'"):
         plan(kit, HTTP_METHOD=method)
 
 

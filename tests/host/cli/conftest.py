@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +136,29 @@ def program(
     )
 
 
+_UNTIL_ITS_PAGE = """
+import os, signal, threading
+from enginehost.cli import startup, main
+show = startup.page
+def page(*arguments):
+    threading.Timer(0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    return show(*arguments)
+startup.page = page
+main(["run", "--http", "127.0.0.1:0", "--no-bus", "--log", "console"])
+"""
+
+
+def run_until_its_page(folder: Path, *first: str) -> subprocess.CompletedProcess[str]:
+    """``enginehost run`` for people, stopped when it shows its page; ``first`` are lines that go before."""
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join((*first, _UNTIL_ITS_PAGE))],
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
 @dataclass
 class Running:
     """A host that was started with ``enginehost run``."""
@@ -167,7 +190,7 @@ class Running:
 @contextmanager
 def running(
     folder: Path, *words: str, env: Mapping[str, str] | None = None, until: str = "ready"
-) -> Iterator[Running]:
+) -> Generator[Running]:
     """A host that serves ``folder`` on a free port, without databus."""
     command: Sequence[str] = (
         *(sys.executable, "-m", "enginehost", "run", str(folder), "--http", "127.0.0.1:0"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from enginehost.cli.arguments import read_arguments
 from enginehost.cli.failures import CommandError
+from enginehost.errors import TooLarge
 
 NAMES = st.text(st.characters(exclude_characters="=:", exclude_categories=["Cs"]), min_size=1).filter(
     lambda name: name != "-"
@@ -56,3 +57,29 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(CommandError, match="not UTF-8"):
         read_arguments([f"a=@{path}"], None)
+
+
+@pytest.mark.parametrize("word", ["a=@/dev/zero", "a:=@/dev/zero"])
+def test_a_file_without_an_end_is_refused(word: str) -> None:
+    with pytest.raises(TooLarge, match="/dev/zero may have 1000 bytes"):
+        read_arguments([word], None, lambda: 1000)
+
+
+def test_a_file_may_be_as_large_as_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("x" * 1000)
+    assert read_arguments([f"a=@{tmp_path / 'text'}"], None, lambda: 1000).texts == {"a": "x" * 1000}
+    with pytest.raises(TooLarge):
+        read_arguments([f"a=@{tmp_path / 'text'}"], None, lambda: 999)
+
+
+@pytest.mark.parametrize(
+    ("words", "document", "key"),
+    [
+        ([], '{"a": 1, "a": 2}', "a"),
+        (['v:={"x": [{"b": 1, "b": 2}]}'], None, "b"),
+        (['v:={"": 1, "": 2}'], None, ""),
+    ],
+)
+def test_a_key_that_stands_twice_in_json_is_refused(words: list[str], document: str | None, key: str) -> None:
+    with pytest.raises(CommandError, match=f"the key {key!r} stands twice in one object"):
+        read_arguments(words, document)

@@ -47,7 +47,7 @@ def test_help_names_every_command_and_version_is_printed(cli: Cli) -> None:
 def test_a_misspelt_command_is_answered_with_the_nearest(cli: Cli) -> None:
     done = cli("lst")
     assert done.code == 2
-    assert "Did you mean 'list'?" in done.err
+    assert "did you mean list?" in done.err
 
 
 def test_completion_offers_commands_and_function_names(folder: Path) -> None:
@@ -122,7 +122,8 @@ def on_a_terminal(*words: str, cwd: Path, env: dict[str, str]) -> str:
 def test_a_terminal_gets_colour_and_indented_json(folder: Path) -> None:
     seen = on_a_terminal("call", "echo", "value:=[1]", cwd=folder.parent, env={"NO_COLOR": ""})
     assert "\033[" in seen
-    assert len(seen.splitlines()) == 3
+    left = seen.rpartition("\033[2K")[2]  # behind what is told and erased where the call takes its time
+    assert len(left.splitlines()) == 3
 
 
 def test_no_color_is_heeded(folder: Path) -> None:

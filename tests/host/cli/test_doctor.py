@@ -57,7 +57,7 @@ def test_a_broken_policy_hides_nothing_else(cli: Cli, folder: Path) -> None:
     (folder.parent / "policy.yaml").write_text("dfault: call\n")
     (folder / "broken.smss").write_text(BROKEN)
     done = cli("doctor")
-    assert "drain_seconds = 3.0" in done.out
+    assert "drain_seconds = 3 " in done.out
     assert "did you mean LocalPython?" in done.out
     assert AREA.findall(done.out) == ["policy"]
 

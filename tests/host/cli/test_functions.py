@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def test_list_tells_beside_the_output_which_files_do_not_serve(cli: Cli, folder:
     done = cli("list")
     assert done.code == 0
     assert "broken" not in done.out
-    assert "failed" in done.err
+    assert "unsupported" in done.err
     assert "LocalPythn" in done.err
 
 
@@ -242,7 +243,7 @@ def test_a_function_that_cannot_be_called_says_why_and_what_to_do(cli: Cli, tmp_
     done = cli("call", "broken", "-f", "bad")
     assert done.code == 69
     assert "no plugin provides the engine class 'LocalPythn'" in done.err
-    assert "hint: `enginehost doctor bad` says how to mend it" in done.err
+    assert "hint: `enginehost validate --load bad` shows where" in done.err
     assert "`enginehost doctor bad` says how to mend it" in cli("list", "bad").err
 
 
@@ -264,3 +265,121 @@ def test_integers_keep_every_digit(cli: Cli) -> None:
     done = cli("call", "echo", f"value:={'7' * 4301}")
     assert done.code == 2
     assert "an integer has 4301 digits, and may have 4300" in done.err
+
+
+def test_describe_tells_the_whole_type_and_proposes_what_it_takes(cli: Cli, folder: Path) -> None:
+    write(
+        folder,
+        {
+            "many.smss": """
+                ENGINE_CLASS = LocalPython
+                PYTHON_SCRIPT_PATH = many.py
+                FUNCTION_NAME = many
+                FUNCTION_DESCRIPTION = Give back what came.
+                FUNCTION_PARAMETERS = [ \\
+                    {"name": "any"}, \\
+                    {"name": "days", "type": "array", "items": {"type": "string", "format": "date"}}, \\
+                    {"name": "day", "type": "string", "format": "date"}, \\
+                    {"name": "where", "type": "object", \\
+                     "properties": {"x": {"type": "number"}}, "required": ["x"]}, \\
+                    {"name": "count", "type": "integer", "minimum": 5}, \\
+                    {"name": "size", "enum": [1, 2]}, \\
+                    {"name": "at", "type": "string", "examples": ["@home"]}, \\
+                    {"name": "maybe", "anyOf": [{"type": "string"}, {"type": "null"}]} ]
+                FUNCTION_REQUIRED_PARAMETERS = ["any", "days", "day", "where", "count", "size", "at", "maybe"]
+            """,
+            "many.py": "async def many(**given):\n    return given\n",
+        },
+    )
+    page = cli("describe", "many").out
+    for told in ("any    anything,", "array of string (date)", "at least 5", "string or null"):
+        assert told in page
+    proposed = shlex.split(page.splitlines()[-1].split("enginehost ")[1])
+    assert cli(*proposed).json == {
+        "any": "text",
+        "days": ["2026-01-31"],
+        "day": "2026-01-31",
+        "where": {"x": 1},
+        "count": 5,
+        "size": 1,
+        "at": "@home",
+        "maybe": "text",
+    }
+    assert 'any:="text"' in proposed  # JSON of any kind may stand there
+
+
+PRINTS = """
+    import sys
+
+    def prints(fails=False):
+        print("at work", flush=True)
+        print("with\\033[31m colour", file=sys.stderr)
+        if fails:
+            raise ValueError("it broke")
+        return 1
+
+    async def prints_here():
+        print("at work")
+        yield 1
+"""
+
+
+@pytest.fixture
+def _prints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOST_IN_PROCESS_PYTHON", "true")
+    for name, isolation in (("prints", "process"), ("prints_here", "none")):
+        file = f"""
+            ENGINE_CLASS = LocalPython
+            PYTHON_SCRIPT_PATH = prints.py
+            PYTHON_ISOLATION = {isolation}
+            FUNCTION_NAME = {name}
+            FUNCTION_DESCRIPTION = Prints.
+            FUNCTION_PARAMETERS = [{{"name": "fails", "type": "boolean"}}]
+        """
+        write(folder, {f"{name}.smss": file, "prints.py": PRINTS})
+
+
+@pytest.mark.usefixtures("_prints")
+def test_what_a_function_prints_is_shown_beside_its_result(cli: Cli) -> None:
+    done = cli("call", "prints")
+    assert (done.out, done.err) == ("1\n", "at work\nwith\\x1b[31m colour\n")
+    for words in (["prints_here"], ["prints_here", "--stream"]):
+        done = cli("call", *words)
+        assert (done.json, done.err) == (1 if len(words) > 1 else [1], "at work\n")
+
+
+@pytest.mark.usefixtures("_prints")
+def test_a_function_that_raises_is_told_with_its_line(cli: Cli) -> None:
+    done = cli("call", "prints", "fails=true")
+    assert done.code == 1
+    assert "prints failed: ValueError: it broke" in done.err
+    assert 'hint: smss/prints.py:7: raise ValueError("it broke") (`enginehost --debug' in done.err
+    hint = cli("call", "prints", "fails=true", "--json").error["detail"]["hint"]
+    assert hint.startswith("smss/prints.py:7: ")
+
+
+def test_a_file_without_an_end_is_refused_as_too_large(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOST_HTTP__MAX_BODY_BYTES", "2000")
+    for words in (["call"], ["call", "--json"]):
+        done = cli(*words, "echo", "text=@/dev/zero")
+        assert (done.code, done.out) == (5, "")
+        assert "/dev/zero may have 2000 bytes and has more" in done.err
+        assert "http.max_body_bytes" in done.err
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_no_text_of_a_function_makes_lines_that_look_like_ours(
+    cli: Cli, folder: Path, debug: list[str]
+) -> None:
+    script = r"""
+        def forge(a, b):
+            raise ValueError("it broke\n::error::forged\nerror: forged\x1b[31m\r")
+    """
+    write(
+        folder,
+        {"forge.py": script, "forge.smss": ADD.replace("tools", "forge").replace("= add", "= forge")},
+    )
+    done = cli(*debug, "call", "forge", "a=1")
+    assert "forged" in done.err
+    assert all(line.isprintable() for line in done.err.split("\n"))
+    assert not any(line.lstrip().startswith(("::error", "error: forged")) for line in done.err.splitlines())

@@ -127,3 +127,56 @@ def test_a_kind_that_declares_parameters_is_tried_with_them(
     made = cli("new", "Ball", "throw")
     assert made.out.splitlines()[-1] == "try   enginehost call throw metres=1"
     sys.modules.pop("balls_plugin")
+
+
+def test_a_kind_whose_file_has_to_be_filled_in_says_with_what(
+    cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "texts-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: texts\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[enginehost.engines]\nText = texts_plugin:Text\n")
+    (tmp_path / "site" / "texts_plugin.py").write_text(
+        "from enginehost.engine import AbstractFunctionEngine\n"
+        "from enginehost.errors import ConfigError\n"
+        "class Text(AbstractFunctionEngine):\n"
+        "    def __init__(self, context, config):\n"
+        "        raise ConfigError('there is no text', hint='write TEXT')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    made = cli("new", "Text", "letter")
+    assert made.code == 0
+    assert made.out.splitlines()[1:] == [
+        "mend  there is no text",
+        "      write TEXT",
+        "then  enginehost validate smss/letter.smss",
+    ]
+    assert "enginehost call" not in (folder / "letter.smss").read_text()
+    sys.modules.pop("texts_plugin")
+
+
+@pytest.mark.parametrize("kind", ["PythonClass", "pythonclass", "package.module:Class"])
+def test_no_file_is_written_for_a_class_of_ones_own(cli: Cli, folder: Path, kind: str) -> None:
+    done = cli("new", kind, "mine")
+    assert done.code == 2
+    assert "ENGINE_CLASS = package.module:Class" in done.err
+    assert not (folder / "mine.smss").exists()
+    assert "PythonClass" not in cli("new", "java", "mine").err
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ("http: 127.0.0.1:9001", "127.0.0.1:9001"),
+        ("http: 0.0.0.0:9001", "127.0.0.1:9001"),
+        ("http: '[::]:9001'", "[::1]:9001"),
+        ("http: 127.0.0.1:0", "127.0.0.1:8484"),
+        ("htp: off", "127.0.0.1:8484"),
+    ],
+)
+def test_a_new_rest_function_asks_the_host_of_its_settings(
+    cli: Cli, folder: Path, settings: str, address: str
+) -> None:
+    (folder.parent / "enginehost.yaml").write_text(f"{settings}\n")
+    assert cli("new", "rest", "remote").code == 0
+    assert f"API_ENDPOINT_URL = http://{address}/" in (folder / "remote.smss").read_text()

@@ -64,7 +64,7 @@ def test_doctor_says_where_settings_come_from_and_keeps_secrets(cli: Cli, tmp_pa
         "drain_seconds: 3\ntokens:\n- name: bob\n  token: correct-horse-battery\n"
     )
     done = cli("doctor")
-    assert f"drain_seconds = 3.0  [{tmp_path / 'enginehost.yaml'}:1]" in done.out
+    assert f"drain_seconds = 3 [{tmp_path / 'enginehost.yaml'}:1]" in " ".join(done.out.split())
     assert "tokens = 1 given" in done.out
     assert "correct-horse" not in done.out
 
@@ -126,3 +126,75 @@ def test_policy_explain_takes_scopes_and_tenant_from_the_token(cli: Cli, tmp_pat
     assert cli("policy", "explain", "ci", "add", "--scopes", "", "--json").json["may_call"] is False
     assert cli("policy", "explain", "ci", "add", "--tenant", "other", "--json").json["may_call"] is False
     assert cli("policy", "explain", "bob", "add", "--json").json["may_call"] is False
+
+
+def test_doctor_changes_nothing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "enginehost.yaml").write_text("audit: a/b/audit.jsonl\nsecrets: kept\nstate_dir: c/d\n")
+    before = sorted(tmp_path.rglob("*"))
+    done = cli("doctor")
+    assert done.code == 1
+    assert f"mkdir -p {tmp_path}/a/b" in done.out
+    assert "the folder of secrets" in done.out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_doctor_tells_all_wrong_settings_and_all_wrong_tokens(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / "enginehost.yaml"
+    config.write_text("htpp: off\ndatabus: {domian: 1}\n")
+    for done in (cli("doctor"), cli("list"), cli("validate")):
+        text = done.out + done.err
+        assert "did you mean http?" in text
+        assert "did you mean domain?" in text
+    error = cli("list", "--json").error
+    assert [one["line"] for one in (error, *error["others"])] == [1, 2]
+    config.write_text("tokens: [{name: ci, token_env: NO_CI}, {name: ops, token_env: NO_OPS}]\n")
+    done = cli("doctor")
+    assert "the variable NO_CI is not set" in done.out
+    assert "the variable NO_OPS is not set" in done.out
+    assert "tokens of" not in done.out
+
+
+def test_doctor_writes_settings_as_their_file_does_and_only_those_that_are_given(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "policy.yaml").write_text("default: call\n")
+    (tmp_path / "enginehost.yaml").write_text(
+        "databus: off\ndefault_timeout: null\nallow_nan: on\nopen_timeout: 1.5\npolicy: policy.yaml\n"
+        "http: {allowed_hosts: [a.example, b.example], allowed_origins: []}\n"
+    )
+    given = [one["message"] for one in cli("doctor", "--json").json["findings"] if " = " in one["message"]]
+    assert given == [
+        "http.address = 127.0.0.1:0",
+        "http.allowed_hosts = a.example, b.example",
+        "http.allowed_origins = []",
+        "databus.enabled = false",
+        "open_timeout = 1.5",
+        "default_timeout = null",
+        "allow_nan = true",
+        f"policy.file = {tmp_path / 'policy.yaml'}",
+    ]
+
+
+def test_doctor_says_which_words_of_the_policy_mean_nothing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "enginehost.yaml").write_text("policy: policy.yaml\n")
+    (tmp_path / "policy.yaml").write_text(
+        "rules:\n- {deny: call, faces: [htpp], functions: [ad, add], tags: [maths]}\n"
+    )
+    findings = [one for one in cli("doctor", "--json").json["findings"] if one["area"] == "policy"]
+    told = {one["message"]: one["hint"] for one in findings if one["grade"] == "warning"}
+    assert told == {
+        "rule 1: there is no face 'htpp'": "did you mean http?",
+        "rule 1: there is no function 'ad'": "did you mean add?",
+        "rule 1: there is no tag 'maths'": "did you mean math?",
+    }
+
+
+def test_policy_explain_knows_the_faces(cli: Cli, tmp_path: Path) -> None:
+    done = cli("policy", "explain", "bob", "add", "--face", "htpp")
+    assert done.code == 2
+    assert "did you mean http?" in done.err
+    assert cli("policy", "explain", "bob", "add", "--face", "databus").code == 0
+    (tmp_path / "enginehost.yaml").write_text(
+        "policy: {rules: [{allow: call, callers: anyone, faces: ['batch-*']}]}\n"
+    )
+    assert cli("policy", "explain", "bob", "add", "--face", "batch-1", "--json").json["may_call"] is True

@@ -62,6 +62,14 @@ def test_a_function_and_a_typer_app_are_commands(folder: Path, site: dict[str, s
     assert failed.stderr == "error: closed\n"
 
 
+def test_the_help_of_a_command_is_its_own(folder: Path, site: dict[str, str]) -> None:
+    shown = program("hello", "--help", cwd=folder.parent, env=site).stdout
+    assert "Greet." in shown
+    assert "--name" in shown
+    assert "From good" not in shown
+    assert "open" in program("shop", "--help", cwd=folder.parent, env=site).stdout
+
+
 def test_the_hosts_own_commands_stay_its_own(folder: Path, site: dict[str, str]) -> None:
     assert program("list", "--json", cwd=folder.parent, env=site).stdout.startswith('[{"name":"add"')
 

@@ -42,7 +42,7 @@ def ask(cli: Cli, host: Running, monkeypatch: pytest.MonkeyPatch) -> Cli:
 def test_list_is_the_same_as_of_the_folder(ask: Cli, cli: Cli) -> None:
     assert ask("list", "--json").json == cli("list", "--json").json
     assert ask("list", "--tags", "math", "--json").json == cli("list", "--tags", "math", "--json").json
-    assert "failed: broken" in ask("list").err
+    assert "unsupported: broken" in ask("list").err
 
 
 def test_describe_and_tools_are_the_same_as_of_the_folder(ask: Cli, cli: Cli) -> None:
@@ -90,7 +90,7 @@ def test_errors_have_the_same_exit_codes(ask: Cli, words: list[str], code: int, 
 def test_without_the_token_there_is_a_hint(cli: Cli, host: Running) -> None:
     done = cli("call", "add", "a=1", "--url", host.url)
     assert done.code == 77
-    assert "ENGINEHOST_TOKEN" in done.err
+    assert f"give a token that {host.url} knows: --token, or ENGINEHOST_TOKEN" in done.err
     assert cli("call", "add", "a=1", "--url", host.url, "--token", TOKEN).json == 2
     assert cli("call", "add", "a=1", "--url", host.url, "--token", "wrong-horse-battery").code == 77
 
@@ -99,7 +99,8 @@ def test_doctor_looks_at_the_running_host(ask: Cli) -> None:
     done = ask("doctor")
     assert done.code == 1
     assert "is ready" in done.out
-    assert "broken is failed" in done.out
+    assert "broken is unsupported" in done.out
+    assert "mend: did you mean LocalPython?" in done.out
     grades = {one["message"].split(" ")[0]: one["grade"] for one in ask("doctor", "--json").json["findings"]}
     assert (grades["broken"], grades["model"]) == ("error", "warning")
 

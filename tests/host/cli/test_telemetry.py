@@ -16,7 +16,7 @@ import pytest
 
 from enginehost.cli.telemetry import wanted_exporters
 
-from .conftest import running
+from .conftest import run_until_its_page, running
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 QUIET = {"NO_PROXY": "127.0.0.1", "OTEL_BSP_SCHEDULE_DELAY": "600000"}
@@ -120,20 +120,10 @@ def test_a_collector_that_is_not_there_hinders_neither_calls_nor_the_stop(folder
     [("opentelemetry.sdk", "otlp"), ("opentelemetry.exporter", "otlp"), ("nothing", "of-another-world")],
 )
 def test_what_is_not_installed_is_told_with_a_remedy(folder: Path, hidden: str, exporter: str) -> None:
-    script = (
-        "import os, signal, sys, threading\n"
-        f"sys.modules[{hidden!r}] = None\n"
-        "from enginehost.cli import startup, main\n"
-        "show = startup.page\n"
-        "def page(*arguments):\n"
-        "    threading.Timer(0, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
-        "    return show(*arguments)\n"
-        "startup.page = page\n"
-        f"os.environ['OTEL_TRACES_EXPORTER'] = {exporter!r}\n"
-        "main(['run', '--http', '127.0.0.1:0', '--no-bus', '--log', 'console'])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder.parent, capture_output=True, text=True, timeout=60
+    done = run_until_its_page(
+        folder,
+        f"import sys; sys.modules[{hidden!r}] = None",
+        f"import os; os.environ['OTEL_TRACES_EXPORTER'] = {exporter!r}",
     )
     assert done.returncode == 0
     assert f"exporter {exporter}" in done.stderr

@@ -41,11 +41,12 @@ def test_a_semoss_file_of_another_type_is_a_warning_with_its_reason(
     assert done.code == 0
     (found,) = done.json["diagnostics"]
     assert (found["code"], found["severity"], found["line"]) == ("unsupported", "warning", 2)
-    assert found["message"].startswith("unsupported: SEMOSS ")
+    assert found["message"].startswith("a SEMOSS ")
     assert found["hint"] == ""
     assert cli("validate", "--strict").code == 1
     assert cli("doctor").code == 0
-    assert found["message"] in cli("list").err
+    assert "1 unsupported" in cli("doctor").out
+    assert cli("list").err == ""
 
 
 def test_a_semoss_function_that_cannot_serve_is_an_error(cli: Cli, folder: Path) -> None:
@@ -128,8 +129,8 @@ def test_a_secret_that_is_missing_says_where_it_could_be(cli: Cli, folder: Path)
 def test_a_limit_says_what_it_may_be(cli: Cli, folder: Path) -> None:
     write(folder, {"add.smss": ADD + "\n    TIMEOUT_SECONDS = soon\n    MAX_CONCURRENCY = 0\n"})
     out = cli("validate").out
-    assert "TIMEOUT_SECONDS is not a number of seconds above 0" in out
-    assert "MAX_CONCURRENCY is not a whole number of at least 1" in out
+    assert "TIMEOUT_SECONDS has to be a number of seconds above 0, not 'soon'" in out
+    assert "MAX_CONCURRENCY has to be a whole number of at least 1, not '0'" in out
 
 
 def test_code_that_does_not_load_is_found_where_that_is_asked_for(cli: Cli, folder: Path) -> None:
@@ -149,3 +150,19 @@ def test_code_that_does_not_load_is_found_where_that_is_asked_for(cli: Cli, fold
     assert "ModuleNotFoundError: No module named 'no_such_module'" in found["message"]
     write(folder, {"f.py": "def f(): return 1\n"})
     assert cli("validate", "--load").code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["validate"], ["validate", "--format", "github"], ["list"], ["doctor"], ["call", "add", "a=1"]]
+)
+def test_no_name_of_a_file_and_no_text_in_it_steers_a_terminal_or_a_ci_system(
+    cli: Cli, folder: Path, words: list[str]
+) -> None:
+    forged = "\x1b[31m\n::error::forged"
+    (folder / f"bad{forged}.smss").write_text(BROKEN.replace("Pythn", "\x1b[2J"))
+    (folder / f"gone{forged}.smss").symlink_to("nowhere")
+    done = cli(*words)
+    text = done.out + done.err
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert not any(line.lstrip().startswith("::error::") for line in text.splitlines())
+    assert "::error::forged" in text or "%3A%3Aforged" in text or words[0] == "call"

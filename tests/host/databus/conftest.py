@@ -52,11 +52,14 @@ class ServedCatalog:
     def policy(self, policy: Policy) -> None:
         self._invoker.policy = policy
 
-    async def call_json(self, name: str, arguments: Mapping[str, Any], **options: Any) -> bytes:
-        return await self._invoker.call(name, arguments, encode=lambda result, _: encode(result), **options)
+    def new_call(self, name: str, *given: Any) -> Call:
+        return self._invoker.new_call(name, *given)
 
-    def refuse(self, name: str, error: EngineHostError, **options: Any) -> Call:
-        return self._invoker.refuse(name, error, **options)
+    async def call_json(self, call: Call, arguments: Mapping[str, Any], **options: Any) -> bytes:
+        return await self._invoker.call(call, arguments, encode=lambda result, _: encode(result), **options)
+
+    def refuse(self, call: Call, error: EngineHostError) -> None:
+        self._invoker.refuse(call, error)
 
     def put(self, name: str, run: Callable[..., Any] | None = None, **signature: Any) -> None:
         """Serve ``run`` (by default: add ``a`` and ``b``) as ``name``."""

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from enginehost.databus import Databus, DatabusConfig
+from enginehost.databus.config import config_for
 from enginehost.errors import ConfigError, EngineUnavailable
+from enginehost.settings import HostSettings
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,15 @@ def test_a_named_interface_and_peers_are_taken_as_they_are():
     assert found.find(".//AllowMulticast").text == "default"
     assert [peer.attrib["address"] for peer in found.iter("Peer")] == ["10.0.0.7"]
     assert found.find(".//FragmentSize").text == "1300B"
+
+
+def test_the_bus_runs_no_more_calls_at_once_than_its_host():
+    settings = HostSettings(max_in_flight=7)
+    for wanted, calls in (("auto", 7), (DatabusConfig(), 7), (DatabusConfig(max_in_flight=3), 3)):
+        config = config_for(wanted, settings)
+        assert config is not None
+        assert config.max_in_flight == calls
+        assert config.state_dir == settings.state_dir
 
 
 def test_the_bus_loads_its_library_only_when_it_starts():

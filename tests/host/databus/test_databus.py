@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from enginehost.databus import Databus, DatabusConfig
+from enginehost.databus import Databus, DatabusConfig, respond
 from enginehost.databus.port import ExecutionReply
 from enginehost.engine import Call
 from enginehost.errors import ERROR_TABLE, ConfigError, EngineUnavailable
 from enginehost.policy import Policy
 from enginehost.policy_rules import PolicyRules, Rule
+
+from .conftest import PATIENCE
 
 
 def code(reply: dict[str, Any]) -> str:
@@ -97,7 +101,7 @@ async def test_parameters_that_are_no_json_object_are_an_invalid_request(start_h
     host, _ = await start_host()
     host.put("add")
     await peer.sees("add")
-    malformed = ("{", '["a"]', "7", '{"a": NaN, "b": 1}', '{"a": 1, "a', "[" * 5_000)
+    malformed = ("{", '["a"]', "7", '{"a": NaN, "b": 1}', '{"a": 1, "a', "[" * 5_000, " ", "\n")
     for number, parameters in enumerate(malformed):
         assert code(await peer.call("add", parameters, f"r{number}")) == "invalid_request"
 
@@ -206,6 +210,21 @@ async def test_a_burst_of_500_requests_is_answered_in_full(start_host, peer):
     assert {reply["result"] for reply in peer.replies} == {"3"}
 
 
+async def test_a_peer_that_reads_gets_an_answer_or_a_refusal_for_each_of_many_requests(start_host, peer):
+    host, bus = await start_host(max_in_flight=40)
+
+    async def turn(arguments: dict[str, Any], call: Call) -> None:
+        await asyncio.sleep(0)
+
+    host.put("turn", turn)
+    await peer.sees("turn")
+    peer.send(peer.named("turn")["function_id"], "{}", "many", times=4_000)
+    await peer.until(lambda: len(peer.replies) == 4_000)
+    assert {reply["request_id"] for reply in peer.replies} == {f"many-{n}" for n in range(4_000)}
+    assert {reply["status"] for reply in peer.replies} <= {0, ERROR_TABLE["overloaded"].bus}
+    assert bus.describe()["lost"] == 0
+
+
 async def test_a_request_that_arrives_twice_runs_once(start_host, peer):
     host, _ = await start_host()
     runs: list[int] = []
@@ -265,7 +284,7 @@ async def test_calls_that_run_when_the_host_stops_are_answered(start_host, peer)
     await started.wait()
     await bus.stop(drain=0.0)
     await peer.until(lambda: peer.replies)
-    assert peer.replies[0]["status"] == ERROR_TABLE["cancelled"].bus
+    assert peer.replies[0]["status"] == ERROR_TABLE["outcome_unknown"].bus
 
 
 async def test_peers_see_and_call_what_the_policy_gives_to_anonymous(start_host, peer):
@@ -349,6 +368,22 @@ async def test_large_results_arrive_whole_at_peers_that_take_them(start_host, pe
     assert len(reply["result"]) == 8_002
 
 
+async def test_large_parameters_are_read_beside_the_event_loop_and_their_call_knows(
+    start_host, peer, monkeypatch
+):
+    monkeypatch.setattr(respond, "LARGE", 1000)  # this peer bounds what it sends
+    host, _ = await start_host()
+
+    async def is_large(arguments: dict[str, Any], call: Call) -> bool:
+        return call.large
+
+    host.put("is_large", is_large)
+    await peer.sees("is_large")
+    for size, result in ((10, "false"), (1000, "true")):
+        reply = await peer.call("is_large", {"a": "x" * size}, f"r{size}")
+        assert reply["result"] == result
+
+
 async def test_a_domain_with_other_settings_in_this_process_is_refused(start_host, dds_domain):
     host, _ = await start_host()
     other = Databus(host, DatabusConfig(domain=dds_domain, fragment_bytes=1_300))
@@ -368,7 +403,9 @@ async def test_an_interface_that_does_not_exist_is_a_clear_error(start_host, dds
     assert bus.describe()["joined"]
 
 
-async def test_a_malformed_sample_is_dropped_alone(start_host, peer, dds_domain, caplog):
+@asynccontextmanager
+async def writing_requests(domain: int) -> AsyncGenerator[Callable[..., None]]:
+    """Writes requests; each U+FFFD in one becomes three bytes that are no UTF-8."""
     from cyclonedds.domain import DomainParticipant
     from cyclonedds.pub import DataWriter
     from cyclonedds.topic import Topic
@@ -377,25 +414,52 @@ async def test_a_malformed_sample_is_dropped_alone(start_host, peer, dds_domain,
     from enginehost.databus.cyclone.wire import Outcome, idl_type, write
     from enginehost.databus.types import FUNCTION_EXECUTION_REQUEST
 
-    host, bus = await start_host()
-    host.put("add")
-    await peer.sees("add")
     request = idl_type(FUNCTION_EXECUTION_REQUEST)
-    participant = DomainParticipant(dds_domain)
+    participant = DomainParticipant(domain)
     writer = DataWriter(participant, Topic(participant, "FunctionExecutionRequest", request), REPLY_WRITER)
     async with asyncio.timeout(10):
         while not writer.get_matched_subscriptions():
             await asyncio.sleep(0.005)
-        for parameters in ("{}", "{}"):
-            data = request("r\ufffd", "f", parameters, 1, "").serialize(use_version_2=False)
-            broken = data.replace("\ufffd".encode(), b"\xff\xfe\xfd")
-            assert write(writer, broken.ljust((len(broken) + 3) & ~3, b"\0")) is Outcome.DONE
+
+    def send(request_id: str, function_id: str, parameters: str, metadata: str = "") -> None:
+        made = request(request_id, function_id, parameters, 1, metadata)
+        broken = made.serialize(use_version_2=False).replace("\ufffd".encode(), b"\xff\xfe\xfd")
+        assert write(writer, broken.ljust((len(broken) + 3) & ~3, b"\0")) is Outcome.DONE
+
+    yield send
+    for entity in (writer, writer.topic, participant):
+        entity.__del__()
+
+
+async def test_a_malformed_sample_is_dropped_alone(start_host, peer, dds_domain, caplog):
+    host, bus = await start_host()
+    host.put("add")
+    await peer.sees("add")
+    async with writing_requests(dds_domain) as send, asyncio.timeout(10):
+        send("r\ufffd", peer.named("add")["function_id"], "{}")
+        send("r", "f\ufffd", "{}")
         while bus.describe()["malformed"] < 2:
             await asyncio.sleep(0.005)
     assert "malformed sample" in caplog.text
     assert (await peer.call("add", {"a": 1, "b": 2}))["result"] == "3"
-    for entity in (writer, writer.topic, participant):
-        entity.__del__()
+
+
+async def test_parameters_that_are_no_utf_8_are_refused_and_such_metadata_is_ignored(
+    start_host, peer, dds_domain
+):
+    host, bus = await start_host()
+    host.put("add")
+    await peer.sees("add")
+    function_id = peer.named("add")["function_id"]
+    async with writing_requests(dds_domain) as send:
+        send("wrong", function_id, '{"a": "\ufffd"}')
+        send("right", function_id, '{"a": 1, "b": 2}', '{"timeout": "\ufffd"}')
+        await peer.until(lambda: len(peer.replies) == 2)
+    answers = {reply["request_id"]: reply for reply in peer.replies}
+    assert answers["wrong"]["status"] == ERROR_TABLE["invalid_request"].bus
+    assert answers["wrong"]["error_message"] == "not JSON: byte 8 (0xff) is not UTF-8"
+    assert answers["right"]["result"] == "3"
+    assert bus.describe()["malformed"] == 0
 
 
 async def text(arguments: dict[str, Any], call: Call) -> str:
@@ -408,20 +472,19 @@ async def test_a_peer_that_stands_still_holds_up_neither_the_event_loop_nor_the_
     await peer.sees("text")
     peer.pause()
     peer.send(peer.named("text")["function_id"])
-    loop = asyncio.get_running_loop()
     reply = ExecutionReply("r", "f", "x" * 8_000, 0, "", 1, "")
     transport = bus._joined.transport
     unsent = {asyncio.create_task(transport.reply(reply, "1")) for _ in range(300)}
-    longest, last = 0.0, loop.time()
-    for _ in range(100):
-        await asyncio.sleep(0.001)
-        longest, last = max(longest, loop.time() - last), loop.time()
+    turns = 0
+    async with asyncio.timeout(PATIENCE):
+        while not bus.describe()["reader_behind"]:
+            await asyncio.sleep(0)
+            turns += 1
+    assert turns > 100  # what waited on the event loop would have left it a few
     assert any(not task.done() for task in unsent)
-    assert longest < 0.5
-    began = loop.time()
-    await bus.stop()
-    assert loop.time() - began < 6.0
-    done, _ = await asyncio.wait(unsent, timeout=5)
+    async with asyncio.timeout(PATIENCE):
+        await bus.stop()
+    done, _ = await asyncio.wait(unsent, timeout=PATIENCE)
     assert done == unsent
     peer.resume()
 
@@ -434,15 +497,10 @@ async def test_a_peer_that_takes_no_reply_holds_up_nobody_else(start_host, peer,
     async with late_peer("--never-take") as stuck:
         await stuck.until(lambda: stuck.providers)
         stuck.send(function_id, "{}", "stuck", times=5)
-        loop = asyncio.get_running_loop()
-        slowest = 0.0
         for number in range(200):
-            began = loop.time()
             reply = await peer.call("text", request_id=f"r{number}")
-            slowest = max(slowest, loop.time() - began)
             assert len(reply["result"]) == 8_002
         assert bus.describe()["reader_behind"]
-        assert slowest < 3.0
         peer.replies.clear()
         peer.send(function_id, "{}", "burst", times=300)  # and it holds up no burst either
         await peer.until(lambda: len(peer.replies) >= 300)
@@ -451,7 +509,7 @@ async def test_a_peer_that_takes_no_reply_holds_up_nobody_else(start_host, peer,
         host.remove("f0")
         await peer.until(lambda: len(peer.capabilities) == 100)
         await stuck.kill()  # to leave the bus in good order would take it many seconds
-    assert caplog.text.count("does not take its replies") == 1
+    assert caplog.text.count("does not take its replies") == 1  # it was waited for once in all
 
 
 async def test_the_host_waits_for_readers_again_when_the_one_that_was_behind_has_caught_up(
@@ -476,7 +534,14 @@ async def test_the_host_waits_for_readers_again_when_the_one_that_was_behind_has
         await stuck.kill()
 
 
-async def test_bad_requests_of_a_peer_without_reply_reader_delay_nobody(start_host, peer, late_peer):
+async def test_bad_requests_of_a_peer_without_reply_reader_delay_nobody(
+    start_host, peer, late_peer, monkeypatch
+):
+    from enginehost.databus.cyclone import requesters
+
+    monkeypatch.setattr(
+        requesters, "MATCH_PATIENCE", 10 * PATIENCE
+    )  # whom that delays is not answered in time
     host, bus = await start_host(max_request_bytes=100)
     host.put("add")
     await peer.sees("add")
@@ -484,14 +549,11 @@ async def test_bad_requests_of_a_peer_without_reply_reader_delay_nobody(start_ho
     async with late_peer("--no-reader") as deaf:
         await deaf.until(lambda: deaf.providers)
         deaf.send(function_id, {"a": "x" * 100}, "deaf", times=20)  # refused, which nobody hears
-        loop = asyncio.get_running_loop()
-        slowest, number = 0.0, 0
+        number = 0
         async with asyncio.timeout(30):
             while not bus.describe()["requesters"] >= 22 or number < 50:
-                began = loop.time()
                 await peer.call("add", {"a": number, "b": 1}, f"r{number}")
-                slowest, number = max(slowest, loop.time() - began), number + 1
-        assert slowest < 0.8  # one wait for a reply reader takes a second
+                number += 1
 
 
 async def test_one_peer_cannot_have_all_the_calls_that_may_run(start_host, peer, late_peer):

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enginehost.databus.respond import RequestMetadata
+from enginehost.trace_context import TraceContext
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from(["timeout", "traceparent", "incarnation"])
+NAMES = st.sampled_from(["timeout", "traceparent", "tracestate", "incarnation"])
 
 
 @settings(max_examples=100, deadline=None)
@@ -23,8 +24,8 @@ NAMES = st.sampled_from(["timeout", "traceparent", "incarnation"])
 def test_no_metadata_is_an_error(text):
     read = RequestMetadata.read(text.encode(errors="replace").decode())
     assert read.timeout is None or 0 < read.timeout < 1e9
-    assert 0 <= read.trace < 2**128
-    assert 0 <= read.parent < 2**64
+    assert 0 <= read.trace.trace < 2**128
+    assert 0 <= read.trace.parent < 2**64
     assert isinstance(read.incarnation, str)
 
 
@@ -34,5 +35,11 @@ def test_a_timeout_that_is_no_positive_number_of_seconds_is_not_said(timeout):
 
 
 def test_what_is_said_is_read():
-    said = {"timeout": 2, "traceparent": f"00-{'0' * 31}5-{'0' * 15}6-00", "incarnation": "i"}
-    assert RequestMetadata.read(json.dumps(said)) == RequestMetadata(2.0, 5, 6, "i")
+    said = {
+        "timeout": 2,
+        "traceparent": f"00-{'0' * 31}5-{'0' * 15}6-00",
+        "tracestate": "a=b",
+        "incarnation": "i",
+    }
+    trace = TraceContext(5, 6, sampled=False, state="a=b")
+    assert RequestMetadata.read(json.dumps(said)) == RequestMetadata(2.0, trace, "i")

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from enginehost.catalog import Catalog, EngineRecord
-from enginehost.databus import advertise, respond
+from enginehost.databus import advertise, refusals, respond
 from enginehost.databus.advertise import Advertiser
 from enginehost.databus.identity import Identity
 from enginehost.databus.port import Capability, ExecutionReply, ExecutionRequest
-from enginehost.databus.respond import REFUSALS_WAITING, Responder
+from enginehost.databus.refusals import LINE
+from enginehost.databus.respond import Responder
 from enginehost.engine import EngineState, Function, RunMode
 from enginehost.policy import BOTH
 from enginehost.signature import FunctionSignature
@@ -66,8 +67,9 @@ async def test_functions_that_cannot_be_written_hold_up_later_ones_for_a_while_o
 
 
 def responder(transport: Stuck, call: Any = None, max_in_flight: int = 4) -> Responder:
+    invoked = SimpleNamespace(new_call=lambda *given: given, call_json=call, refuse=lambda *given: None)
     return Responder(
-        call,
+        invoked,  # type: ignore[arg-type]
         transport,  # type: ignore[arg-type]
         SimpleNamespace(host_id="h", incarnation="i"),  # type: ignore[arg-type]
         lambda function_id: function_id,
@@ -76,25 +78,77 @@ def responder(transport: Stuck, call: Any = None, max_in_flight: int = 4) -> Res
     )
 
 
-async def test_refusals_wait_for_one_participant_in_bounded_number_and_for_no_other() -> None:
+def too_large(count: int, participant: str, named: str = "") -> list[ExecutionRequest]:
+    return [
+        ExecutionRequest(f"{participant}{named}{n}", "f", "x" * 100, 1, "", f"writer {n}", participant)
+        for n in range(count)
+    ]
+
+
+async def test_a_participant_that_was_never_reached_holds_up_nobody() -> None:
     transport = Stuck()
     answering = responder(transport)
-    too_large = "x" * 100
-
-    def requests(count: int, participant: str) -> list[ExecutionRequest]:
-        return [
-            ExecutionRequest(f"{participant}{n}", "f", too_large, 1, "", f"writer {n}", participant)
-            for n in range(count)
-        ]
-
     async with asyncio.timeout(10):
-        await answering.receive(requests(1000, "a"))  # does not wait, whatever the transport does
-        await answering.receive(requests(3, "b"))
-        assert answering.lost == 1000 - REFUSALS_WAITING
+        await answering.receive(too_large(LINE + 200, "a"))  # does not wait, whatever the transport does
+        await answering.receive(too_large(3, "b"))
+        assert answering.lost == 200
         transport.go.set()
-        while answering.answered < REFUSALS_WAITING + 3:
+        while answering.answered < LINE + 3:
             await asyncio.sleep(0)
     assert [one for one in transport.replies if one.startswith("b")] == ["b0", "b1", "b2"]
+
+
+async def test_a_participant_that_takes_its_replies_gets_each_refusal_however_many_there_are() -> None:
+    transport = Stuck()
+    answering = responder(transport)
+    transport.go.set()
+    await answering.receive(too_large(1, "a", "first"))
+    async with asyncio.timeout(20):
+        while not answering.answered:
+            await asyncio.sleep(0)
+        transport.go.clear()
+        held = asyncio.create_task(answering.receive(too_large(3 * LINE, "a")))
+        await asyncio.wait({held}, timeout=0.05)
+        assert not held.done()  # what comes faster than it goes is not taken
+        transport.go.set()
+        await held
+        await answering.close(0.0)
+    assert answering.lost == 0
+    assert transport.replies == ["afirst0", *(f"a{n}" for n in range(3 * LINE))]
+
+
+async def test_a_participant_that_takes_no_more_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "PATIENCE", 0.05)
+    transport = Stuck()
+    answering = responder(transport)
+    transport.go.set()
+    await answering.receive(too_large(1, "a", "first"))
+    async with asyncio.timeout(20):
+        while not answering.answered:
+            await asyncio.sleep(0)
+        transport.go.clear()
+        await answering.receive(too_large(LINE + 1_000, "a"))  # many times its patience, if for each
+        assert 990 <= answering.lost <= 1_000  # one is on its way
+        transport.go.set()
+        await answering.close(0.0)
+    assert answering.answered + answering.lost == LINE + 1_001
+
+
+async def test_a_transport_that_fails_once_gets_the_next_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Stuck):
+        async def reply(self, reply: ExecutionReply, source: str) -> bool:
+            if reply.request_id == "a0":
+                raise RuntimeError("it broke")
+            return await super().reply(reply, source)
+
+    transport = Failing()
+    transport.go.set()
+    answering = responder(transport)
+    await answering.receive(too_large(2, "a"))
+    async with asyncio.timeout(20):
+        await answering.close(0.0)
+    assert transport.replies == ["a1"]
+    assert "it broke" in caplog.text
 
 
 async def test_refusals_that_nobody_takes_do_not_keep_the_responder_from_closing(

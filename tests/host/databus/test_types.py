@@ -92,9 +92,9 @@ def test_our_values_have_the_members_of_the_type_in_order(struct, value):
 
 
 def test_only_a_capability_has_a_key():
-    assert FUNCTION_CAPABILITY.keyed
-    assert not FUNCTION_EXECUTION_REQUEST.keyed
-    assert not FUNCTION_EXECUTION_REPLY.keyed
+    structs = (FUNCTION_CAPABILITY, FUNCTION_EXECUTION_REQUEST, FUNCTION_EXECUTION_REPLY)
+    keys = [[member.name for member in struct.members if member.key] for struct in structs]
+    assert keys == [["function_id"], [], []]
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=30)

@@ -171,7 +171,7 @@ def test_each_call_has_an_instance_of_its_own() -> None:
 
 
 def test_what_is_no_reactor_is_refused() -> None:
-    with pytest.raises(TypeError, match="int is not a Reactor"):
+    with pytest.raises(TypeError, match="int is no Reactor"):
         run(int, {})
 
 

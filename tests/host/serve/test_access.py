@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
-from enginehost.names import face_name
+import pytest
+
+from enginehost.catalog import Catalog
+from enginehost.names import FaceNames, face_name
+from enginehost.policy import Policy
 
 ONE, ALL = "token-of-one-function", "token-of-all-functions"
 TOKENS = [{"name": "one", "token": ONE}, {"name": "all", "token": ALL}]
@@ -144,3 +149,43 @@ async def test_a_mapped_name_tells_nothing_of_a_hidden_function(serve: Any) -> N
                 assert answer.status_code == 404
                 assert mapped in answer.json()["detail"]
                 assert "größe" not in answer.text
+
+
+async def test_what_is_hidden_costs_what_costs_that_which_there_is_not(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Counter[str]()
+
+    def counted(owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def counting(*given: Any, **options: Any) -> Any:
+            asked[name] += 1
+            return real(*given, **options)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    counted(Policy, "rights")
+    counted(Policy, "may_view")
+    counted(Catalog, "get")
+    counted(FaceNames, "from_face")
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        await served.add("whoamx")
+        costs: dict[str, list[dict[str, int]]] = {}
+        for name in ("whoami", "whoamy"):
+            for method, sent in (("POST", {"a": 1}), ("GET", None)):
+                for _ in range(2):  # what is remembered the first time is not counted
+                    asked.clear()
+                    path = f"/v1/functions/{name}"
+                    await served.client.request(method, path, headers=bearer(ONE), json=sent)
+                costs.setdefault(name, []).append(dict(asked))
+    assert costs["whoami"] == costs["whoamy"]
+
+
+async def test_while_the_host_loads_what_is_hidden_is_as_if_it_were_yet_to_come(serve: Any) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY) as served:
+        served.host._invoker.not_yet = "the host is still loading its folder"
+        for name in ("whoami", "no_such"):
+            answer = await served.client.get(f"/v1/functions/{name}", headers=bearer(ONE))
+            assert (answer.status_code, answer.json()["state"]) == (503, "loading")
+        assert (await served.client.get("/v1/functions/add", headers=bearer(ONE))).status_code == 200

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
 import pytest
 
+from enginehost.json_arguments import read_object
 from enginehost.names import face_name
 from enginehost.specs import spec_kinds
+from enginehost.values import LARGE
 
 from .conftest import whoami
 
@@ -211,10 +214,23 @@ async def test_a_client_may_wait_shorter(served: Any, header: str) -> None:
     assert response.json()["timeout"] == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf", ""])
+@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf", "", "1_0"])
 async def test_a_timeout_that_is_none_is_refused(served: Any, seconds: str) -> None:
     response = await served.call("add", {"a": 1, "b": 2}, headers={"request-timeout": seconds})
-    assert response.status_code == (400 if seconds else 200)
+    assert response.status_code == 400
+
+
+async def test_of_two_timeouts_none_is_taken(served: Any) -> None:
+    for name in ("request-timeout", "x-request-timeout"):
+        headers = [("request-timeout", "5"), (name, "5")]
+        response = await served.call("add", {"a": 1, "b": 2}, headers=headers)
+        assert response.status_code == 400, name
+
+
+async def test_of_two_content_types_none_is_taken(served: Any) -> None:
+    headers = [("content-type", "text/plain"), ("content-type", "application/json")]
+    response = await served.client.post("/v1/functions/add", content=b'{"a":1,"b":2}', headers=headers)
+    assert response.status_code == 400
 
 
 async def test_a_huge_timeout_is_taken_on_streams_too(served: Any) -> None:
@@ -272,6 +288,27 @@ async def test_a_streaming_function_streams_events(served: Any) -> None:
     assert response.headers["content-type"].startswith("text/event-stream")
     assert response.headers["x-call-id"]
     assert events(response.text) == [("item", 0), ("item", 1), ("done", {"items": 2})]
+
+
+@pytest.mark.parametrize(
+    ("accept", "asked"),
+    [
+        (["application/json, text/event-stream"], True),
+        (["application/json", "text/event-stream"], True),
+        (["Text/Event-Stream ; q=0.5, */*"], True),
+        (["text/event-stream;charset=utf-8;q=1.0"], True),
+        (["text/event-stream;q=0"], False),
+        (["text/event-stream; Q=0.000"], False),
+        (["text/event-stream;q=none"], False),
+        (["text/event-stream;q=0.4, application/json;q=0.8"], False),
+        (["text/event-streams"], False),
+        (["*/*"], False),
+    ],
+    ids=str,
+)
+async def test_events_are_for_who_asks_for_them(served: Any, accept: list[str], asked: bool) -> None:
+    response = await served.call("count", headers=[("accept", one) for one in accept])
+    assert response.headers["content-type"].startswith("text/event-stream" if asked else "application/json")
 
 
 async def test_items_arrive_while_the_function_runs(served: Any) -> None:
@@ -433,3 +470,29 @@ async def test_a_bug_in_the_host_is_a_problem_document(
     assert "secret" not in response.text
     assert "failed inside the host" in caplog.text
     assert isinstance(response, httpx2.Response)
+
+
+@pytest.mark.parametrize("events", [False, True])
+async def test_a_large_body_is_read_beside_the_loop_and_its_call_knows(
+    served: Any, monkeypatch: pytest.MonkeyPatch, events: bool
+) -> None:
+    threads: list[int] = []
+
+    def read(body: bytes) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return read_object(body)
+
+    async def is_large(parameters: dict[str, Any], call: Any) -> bool:
+        return call.large
+
+    monkeypatch.setattr("enginehost.serve.execute.read_object", read)
+    await served.add("is_large", is_large, {"type": "object", "additionalProperties": True})
+    headers = {"accept": "text/event-stream"} if events else {}
+    small = await served.call("is_large", {"a": "x"}, headers=headers)
+    large = await served.call("is_large", {"a": "x" * LARGE}, headers=headers)
+    assert ("false" in small.text, "true" in large.text) == (True, True)
+    assert threads[0] == threading.get_ident() != threads[1]
+    broken = await served.client.post(
+        "/v1/functions/is_large", content=b'{"a": ' + b" " * LARGE, headers=JSON | headers
+    )
+    assert (broken.status_code, broken.json()["code"]) == (400, "invalid_request")

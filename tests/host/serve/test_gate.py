@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from enginehost.errors import Forbidden, InvalidRequest
 from enginehost.serve.gate import Gate, header_fields, host_name
+from enginehost.serve.request import trace_of
+from enginehost.trace_context import NO_TRACE
 
 CALL = {"content-type": "application/json"}
 
@@ -41,7 +43,11 @@ def test_this_machine_goes_by_all_its_names(host: bytes | None) -> None:
         b"127.0.0.1.evil.example",
         b"localhost.evil.example",
         b"192.168.1.5",
+        b"0.0.0.0:8484",
+        b"127.1",
+        b"2130706433",
         b"[::2]:1",
+        b"[::]",
     ],
 )
 def test_a_name_that_was_rebound_to_this_machine_is_refused(host: bytes) -> None:
@@ -55,6 +61,8 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(host: bytes) -> None
     [
         b"",
         b"[::1",
+        b"::1]",
+        b"[]",
         b"[evil]:1",
         b"[::1]evil.com",
         b"[::1%evil.com]",
@@ -71,6 +79,7 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(host: bytes) -> None
         b"a..localhost",
         b" localhost",
         b"localhost\n",
+        b"localhost\0",
         b"\xff",
     ],
 )
@@ -79,13 +88,45 @@ def test_a_host_header_that_is_none_is_refused(host: bytes, allowed: str) -> Non
         Gate("127.0.0.1", (allowed,), ()).check({b"host": host})
 
 
-@pytest.mark.parametrize("name", [b"host", b"origin", b"authorization"])
+@pytest.mark.parametrize(
+    "name",
+    [b"host", b"origin", b"authorization", b"content-type", b"transfer-encoding", b"request-timeout"],
+)
 def test_a_header_that_decides_may_stand_once(name: bytes) -> None:
     fields = [(b"host", b"localhost"), (b"x", b"1"), (b"x", b"2")]
     assert header_fields(fields, "1.1")[b"host"] == b"localhost"
     twice = [*fields, (name, b"localhost")] if name == b"host" else [*fields, (name, b"a"), (name, b"a")]
     with pytest.raises(InvalidRequest, match="twice"):
         header_fields(twice, "1.1")
+
+
+def test_a_header_that_is_a_list_may_stand_twice_and_two_traces_are_none():
+    parent = b"00-" + b"1" * 32 + b"-" + b"1" * 16 + b"-01"
+    fields = [(b"host", b"h"), *((name, parent) for name in (b"traceparent", b"tracestate") * 2)]
+    headers = header_fields(fields, "1.1")
+    assert headers[b"tracestate"] == parent + b", " + parent
+    assert trace_of(headers) == NO_TRACE
+
+
+@pytest.mark.parametrize(
+    ("origin", "own"),
+    [
+        (b"http://localhost:1", True),
+        (b"https://localhost:1", True),
+        (b"evil://localhost:1", False),
+        (b"localhost:1", False),
+        (b"://localhost:1", False),
+        (b"http://http://localhost:1", False),
+        (b"http://localhost", False),
+    ],
+)
+def test_the_hosts_own_page_speaks_http(origin: bytes, own: bool) -> None:
+    headers = {b"host": b"localhost:1", b"origin": origin}
+    if own:
+        assert Gate("127.0.0.1", (), ()).check(headers) is None
+    else:
+        with pytest.raises(Forbidden):
+            Gate("127.0.0.1", (), ()).check(headers)
 
 
 async def test_a_request_whose_host_is_unclear_is_refused_with_400(served: Any) -> None:
@@ -98,7 +139,8 @@ async def test_a_request_whose_host_is_unclear_is_refused_with_400(served: Any) 
     assert await answer(b"HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n") == b"400"
     origins = b"Origin: http://localhost\r\n" * 2
     assert await answer(b"HTTP/1.1\r\nHost: localhost\r\n" + origins) == b"400"
-    assert await answer(b"HTTP/1.1\r\nHost: [::1]evil.com\r\n") == b"400"
+    for host in (b"[::1]evil.com", b"[::1", b"", b"localhost:http"):
+        assert await answer(b"HTTP/1.1\r\nHost: " + host + b"\r\n") == b"400"
 
 
 def test_allowed_hosts_pass_with_any_port() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -63,6 +63,55 @@ async def connected(served: Any) -> AsyncGenerator[tuple[asyncio.StreamReader, a
         yield reader, writer
     finally:
         writer.close()
+
+
+class Timer:
+    """What ``call_later`` gives: runs ``work`` unless it was cancelled."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work = work
+        self.runs = True
+
+    def cancel(self) -> None:
+        self.runs = False
+
+
+class Clock:
+    """The time that heads may take, which passes when a test says so."""
+
+    def __init__(self, call_later: Callable[..., Any]) -> None:
+        self._call_later = call_later
+        self._timers: list[Timer] = []
+
+    def call_later(self, seconds: float, work: Callable[..., object], *arguments: Any) -> Any:
+        if seconds != heads.HEAD_SECONDS:
+            return self._call_later(seconds, work, *arguments)
+        self._timers.append(Timer(lambda: work(*arguments)))
+        return self._timers[-1]
+
+    @property
+    def running(self) -> int:
+        return sum(timer.runs for timer in self._timers)
+
+    async def until(self, running: int) -> None:
+        """Wait until so many heads are being waited for."""
+        async with asyncio.timeout(20):
+            while self.running != running:
+                await asyncio.sleep(0)
+
+    def strike(self) -> None:
+        """Let the time of all heads that are being waited for be over."""
+        due, self._timers = [timer for timer in self._timers if timer.runs], []
+        for timer in due:
+            timer.work()
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    loop = asyncio.get_running_loop()
+    clock = Clock(loop.call_later)
+    monkeypatch.setattr(loop, "call_later", clock.call_later)
+    return clock
 
 
 async def test_the_largest_head_is_taken_on_every_request_of_a_connection(served: Any) -> None:
@@ -134,31 +183,30 @@ async def test_the_next_head_of_a_connection_may_not_trickle_either(
         assert await closed(reader) == b""
 
 
-async def test_a_head_in_pieces_is_taken_and_its_body_may_take_longer(
-    served: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heads, "HEAD_SECONDS", 3 * SOON)  # long enough for a busy machine
+async def test_a_head_in_pieces_is_taken_and_its_body_may_take_longer(served: Any, clock: Clock) -> None:
     async with connected(served) as (reader, writer):
-        for piece in (head()[:20], head()[20:], BODY[:3]):
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0)
-        await asyncio.sleep(4 * SOON)
+        writer.write(head()[:20])
+        await clock.until(running=1)
+        writer.write(head()[20:] + BODY[:3])
+        await clock.until(running=0)
+        clock.strike()
         writer.write(BODY[3:])
         assert await status(reader) == 200
 
 
 async def test_a_call_that_runs_is_answered_though_the_next_head_is_late(
-    served: Any, parser: Any, monkeypatch: pytest.MonkeyPatch
+    served: Any, parser: Any, clock: Clock
 ) -> None:
-    monkeypatch.setattr(heads, "HEAD_SECONDS", SOON)
+    looks_ahead = parser is HttpToolsConnection  # h11 looks at the next request after the answer
     async with connected(served) as (reader, writer):
         writer.write(head(length=2).replace(b"/add", b"/sleep") + b"{}" + head()[:10])
         await served.sleeper.until(lambda: served.sleeper.running == 1)
-        await asyncio.sleep(2 * SOON)
+        await clock.until(running=int(looks_ahead))
+        clock.strike()
         served.sleeper.go.set()
         assert await status(reader) == 200
-        if parser is HttpToolsConnection:  # h11 looks at the next request after the answer
+        if looks_ahead:
+            clock.strike()
             assert await closed(reader) == b""
 
 

@@ -22,6 +22,9 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def write_eof(self) -> None:
+        self.written.append(b"EOF")
+
     def is_closing(self) -> bool:
         return self.closed
 
@@ -75,6 +78,14 @@ async def test_closing_sends_what_waits_first(wire: Wire) -> None:
     transport.write(HEAD)
     transport.close()
     assert (wire.written, wire.closed) == ([HEAD], True)
+
+
+async def test_the_end_is_told_behind_what_waits(wire: Wire) -> None:
+    transport = OneWrite(wire)
+    transport.write(HEAD)
+    transport.write_eof()
+    await asyncio.sleep(0)
+    assert (wire.written, wire.closed) == ([HEAD, b"EOF"], False)
 
 
 async def test_nothing_is_written_to_a_connection_that_is_gone(wire: Wire) -> None:

@@ -160,6 +160,19 @@ async def test_what_is_not_there_is_a_problem_document(served: Any) -> None:
             assert response.headers["allow"]
 
 
+@pytest.mark.parametrize("path", ["execute", "definition"])
+async def test_an_engine_that_is_not_there_is_told_as_an_engine(served: Any, path: str) -> None:
+    method = "POST" if path == "execute" else "GET"
+    for engine_id, detail in (
+        ("zz", "no engine with the id 'zz'"),
+        ("add", "no engine with the id 'add'; did you mean adder?"),
+        ("adder?function=ad", "no function named 'ad'; did you mean add?"),
+    ):
+        engine_id, _, query = engine_id.partition("?")
+        response = await served.client.request(method, f"/api/function-{engine_id}/{path}?{query}")
+        assert (response.status_code, response.json()["detail"]) == (404, detail)
+
+
 async def test_head_is_get_without_a_body(served: Any) -> None:
     response = await served.client.head("/v1/functions")
     assert response.status_code == 200

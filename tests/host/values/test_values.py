@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import enum
+import gc
 import math
+import threading
 import uuid
 from collections import OrderedDict, deque, namedtuple
 from contextlib import suppress
@@ -23,6 +26,7 @@ from enginehost.values import (
     MalformedJson,
     NotJson,
     _text,
+    aside,
     decode,
     encode,
     from_json,
@@ -185,6 +189,7 @@ FACE: list[tuple[Any, str]] = [
     (None, "null"),
     (2**53 + 1, "9007199254740993"),
     (2**80, "1208925819614629174706176"),
+    ({2**80: 2**80}, '{"1208925819614629174706176":1208925819614629174706176}'),
     (-(2**80), "-1208925819614629174706176"),
     (0.1, "0.1"),
     (Decimal("1.20"), '"1.20"'),
@@ -224,6 +229,11 @@ def test_a_face_writes_each_type_in_its_documented_form(writer: str, value: Any,
 NOT_JSON: list[tuple[Any, str]] = [
     (math.nan, ""),
     ([1, {"a/b": math.inf}], "/1/a~1b"),
+    (Decimal("NaN"), ""),
+    ({"x": Decimal("-Infinity")}, "/x"),
+    ([Decimal("sNaN")], "/0"),
+    ({Decimal("NaN"): 1}, ""),
+    ({10**5000: 1}, ""),
     ({"x": ["\ud800"]}, "/x/0"),
     ({"x": object()}, "/x"),
     ([1j], "/0"),
@@ -349,3 +359,73 @@ def test_a_polars_frame_becomes_records_with_null_for_missing() -> None:
     frame = pl.DataFrame({"n": [1, None], "x": [math.nan, 2.0]})
     assert decode(encode(frame)) == [{"n": 1, "x": None}, {"n": None, "x": 2.0}]
     assert decode(encode(pl.Series([1, 2]))) == [1, 2]
+
+
+def test_what_is_no_number_is_null_where_that_is_allowed(writer: str) -> None:
+    value = [math.nan, Decimal("NaN"), -math.inf, Decimal("Infinity"), Decimal("1.0")]
+    assert encode(value, allow_nan=True) == b'[null,null,null,null,"1.0"]'
+
+
+def wide_and_deep(odd: Any, place: str) -> Any:
+    """A large value with ``odd`` in it."""
+    value: Any = [{"a": [n, n / 2, "text", None]} for n in range(2000)]
+    if place == "wide":
+        value[1500]["a"].append(odd)
+    for depth in range(100):
+        value = {"b": value, "c": [odd] if place == "deep" and depth == 50 else []}
+    return value
+
+
+@pytest.mark.parametrize("place", ["wide", "deep"])
+@pytest.mark.parametrize(
+    "odd", [1, "x", None, [[]], (1, 2), 1.5, b"x", {1: 2}, {"$bytes": 1}, {"$set": []}, 2**70, Decimal(1)]
+)
+def test_one_value_of_another_kind_is_found_in_a_large_value(place: str, odd: Any) -> None:
+    value = wide_and_deep(odd, place)
+    assert same(unpack(pack(value)), value)
+    if type(odd) in (int, str, float, list, bytes):
+        assert same(decode(encode(value)), value)
+
+
+@pytest.mark.parametrize("place", ["wide", "deep"])
+def test_one_value_that_has_no_json_is_found_in_a_large_value(place: str) -> None:
+    for odd in (math.nan, object(), "\ud800", Decimal("NaN")):
+        with pytest.raises(NotJson) as refused:
+            encode(wide_and_deep(odd, place))
+        assert refused.value.pointer.endswith(f"/{1500}/a/4" if place == "wide" else "/c/0")
+
+
+@SETTINGS
+@given(RICH, st.sampled_from([70, 1500]))
+def test_a_value_comes_back_from_the_wire_however_many_stand_beside_it(value: Any, many: int) -> None:
+    values = [{"a": [1]}] * many + [value]
+    assert same(unpack(pack(values)), values)
+
+
+async def test_large_values_are_worked_on_beside_the_loop_two_at_a_time_and_uncollected() -> None:
+    running, most, seen = 0, 0, set[Any]()
+    lock = threading.Lock()
+
+    def work(number: int) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        seen.add((threading.get_ident(), gc.isenabled()))
+        go_on.wait(10)
+        with lock:
+            running -= 1
+        return number
+
+    go_on = threading.Event()
+    waiting = [asyncio.ensure_future(aside(work, number)) for number in range(5)]
+    while running < 2:
+        await asyncio.sleep(0.001)
+    go_on.set()
+    assert await asyncio.gather(*waiting) == [0, 1, 2, 3, 4]
+    assert most == 2
+    assert threading.get_ident() not in {thread for thread, _ in seen}
+    assert (next(iter(seen))[0], False) in seen
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        await aside(lambda: 1 / 0)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, redirect_stdout
 from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand
 
-from enginehost.cli.arguments import Given, read_arguments
-from enginehost.cli.failures import REPORTING
-from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, Name, Token, Url
+from enginehost.cli.arguments import Given, read_arguments, without_bare_json
+from enginehost.cli.options import Config, FolderOrUrl, Name, Token, Url
 from enginehost.cli.output import print_encoded, waiting
+from enginehost.cli.prints import prints_shown
 from enginehost.cli.source import Source, Where
 
 app = typer.Typer()
 
 
-@app.command()
+class _Call(TyperCommand):
+    """``--json`` may be followed by the arguments or stand alone, which typer has no way to say."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take out the ``--json`` that stands alone: whoever prints has seen it already."""
+        return super().parse_args(ctx, without_bare_json(args))
+
+
+@app.command(cls=_Call)
 def call(
     name: Name,
     arguments: Annotated[
@@ -33,8 +43,8 @@ def call(
         str | None,
         typer.Option(
             "--json",
-            metavar="OBJECT",
-            help="The arguments as a JSON object; errors are JSON too.",
+            metavar="[OBJECT]",
+            help="Print errors as JSON too; an object that follows gives the arguments: --json '{\"a\": 1}'.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +55,7 @@ def call(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds to wait at most.", show_default=False)
     ] = None,
-    folder: Folder = DEFAULT_FOLDER,
+    folder: FolderOrUrl = None,
     url: Url = None,
     token: Token = None,
     config: Config = None,
@@ -54,13 +64,12 @@ def call(
 
     Text becomes a number, a boolean, a list or an object where the function asks for one.
     """
-    REPORTING.json = document is not None
-    given = read_arguments(arguments or [], document)
-    where = Where(folder, config, url, token)
+    where = Where.given(folder, config, url, token)
+    given = read_arguments(arguments or [], document, where.most_bytes)
     if stream:
         asyncio.run(_print_items(where, name, given, timeout, raw))
         return
-    with waiting(f"calling {name}"):
+    with waiting(f"calling {name}") as over, prints_shown(over):
         result = asyncio.run(_result(where, name, given, timeout))
     print_encoded(result, raw=raw)
 
@@ -71,12 +80,16 @@ async def _result(where: Where, name: str, given: Given, timeout: float | None) 
 
 
 async def _print_items(where: Where, name: str, given: Given, timeout: float | None, raw: bool) -> None:
-    async with where.open() as source:
-        arguments = await _fitted(source, name, given)
-        items = cast("AsyncGenerator[bytes, None]", source.stream(name, arguments, timeout))
-        async with aclosing(items):
-            async for item in items:
-                print_encoded(item, raw=raw, pretty=False)
+    output = sys.stdout
+    with waiting(f"calling {name}") as over, prints_shown(over):
+        async with where.open() as source:
+            arguments = await _fitted(source, name, given)
+            items = cast("AsyncGenerator[bytes, None]", source.stream(name, arguments, timeout))
+            async with aclosing(items):
+                async for item in items:
+                    over()
+                    with redirect_stdout(output):
+                        print_encoded(item, raw=raw, pretty=False)
 
 
 async def _fitted(source: Source, name: str, given: Given) -> dict[str, Any]:

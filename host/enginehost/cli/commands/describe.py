@@ -5,16 +5,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from json import dumps
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from enginehost.cli.example import example_call
-from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, Json, Kind, Name, Token, Url
-from enginehost.cli.output import emphasised, one_line, print_json, printable, say
+from enginehost.cli.options import Config, FolderOrUrl, Json, Kind, Name, Token, Url
+from enginehost.cli.output import emphasised, escaped, one_line, print_json, printable, say
 from enginehost.cli.source import Source, Where, ask
 
 app = typer.Typer()
+
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+    "multipleOf": "a multiple of",
+    "minLength": "characters at least",
+    "maxLength": "characters at most",
+    "pattern": "pattern",
+    "minItems": "items at least",
+    "maxItems": "items at most",
+    "default": "default",
+}
+_DEEPEST = 5
+"""Levels of lists and choices that are told."""
 
 
 @app.command()
@@ -24,7 +40,7 @@ def describe(
         str | None,
         Kind,
     ] = None,
-    folder: Folder = DEFAULT_FOLDER,
+    folder: FolderOrUrl = None,
     url: Url = None,
     token: Token = None,
     config: Config = None,
@@ -35,7 +51,8 @@ def describe(
     async def question(source: Source) -> dict[str, Any]:
         return await (source.spec(name, kind) if kind else source.describe(name))
 
-    about = ask(Where(folder, config, url, token), question, f"loading {url or folder}")
+    where = Where.given(folder, config, url, token)
+    about = ask(where, question, f"loading {where.name}")
     if kind or json:
         print_json(about)
     else:
@@ -52,7 +69,7 @@ def _page(about: dict[str, Any], url: str | None) -> Iterator[str]:
     yield f"state     {about['state']}{reason}"
     yield f"engine    {one_line(engine['id'])}, {one_line(engine['kind'])}"
     if "path" in about:
-        yield f"file      {printable(about['path'])}"
+        yield f"file      {escaped(about['path'])}"
     for title, facts in (
         ("tags", about["tags"]),
         ("limits", about["limits"]),
@@ -85,18 +102,26 @@ def _parameters(parameters: dict[str, Any]) -> Iterator[str]:
     for name, schema in properties.items():
         about: dict[str, Any] = schema if isinstance(schema, dict) else {}
         facts = [_shape(about), "required" if name in required else "optional"]
-        if "default" in about:
-            facts.append(f"default {_compact(about['default'])}")
+        facts += [f"{word} {_compact(about[key])}" for key, word in _BOUNDS.items() if key in about]
         if text := one_line(str(about.get("description", ""))):
             facts.append(text)
         yield f"  {one_line(name):<{width}}  {', '.join(facts)}"
 
 
-def _shape(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return "one of " + ", ".join(map(_compact, schema["enum"]))
-    kind = schema.get("type", "anything")
-    return one_line(kind if isinstance(kind, str) else " or ".join(map(str, kind)))
+def _shape(schema: Any, depth: int = 0) -> str:
+    """What a JSON Schema allows, in a few words."""
+    if not isinstance(schema, dict) or depth > _DEEPEST:
+        return "anything"
+    about = cast("dict[str, Any]", schema)
+    if "enum" in about:
+        return "one of " + ", ".join(map(_compact, about["enum"]))
+    if choices := about.get("anyOf") or about.get("oneOf"):
+        return " or ".join(dict.fromkeys(_shape(choice, depth + 1) for choice in choices))
+    kind = about.get("type", "anything")
+    text = one_line(kind if isinstance(kind, str) else " or ".join(map(str, kind)))
+    if "items" in about:
+        text += f" of {_shape(about['items'], depth + 1)}"
+    return f"{text} ({one_line(str(about['format']))})" if "format" in about else text
 
 
 def _compact(value: Any) -> str:

@@ -11,8 +11,8 @@ import typer
 
 from enginehost.cli.examination import examine
 from enginehost.cli.findings import Finding, Grade
-from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, FolderArgument, Json, Token, Url
-from enginehost.cli.output import emphasised, print_json, printable, say, waiting
+from enginehost.cli.options import Config, FolderArgument, FolderOrUrl, Json, Token, Url
+from enginehost.cli.output import emphasised, escaped, print_json, printable, say, waiting
 from enginehost.cli.source import Where
 
 app = typer.Typer()
@@ -23,7 +23,7 @@ _MARKS = {Grade.OK: ("ok", "green"), Grade.WARNING: ("warn", "yellow"), Grade.ER
 @app.command()
 def doctor(
     path: FolderArgument = None,
-    folder: Folder = DEFAULT_FOLDER,
+    folder: FolderOrUrl = None,
     url: Url = None,
     token: Token = None,
     config: Config = None,
@@ -33,7 +33,7 @@ def doctor(
 
     Looks at settings, plugins, files, databus, ports and limits. Exit code 1 when something is wrong.
     """
-    where = Where(path or folder, config, url, token)
+    where = Where.given(folder, config, url, token, path)
     with waiting("examining"):
         found = asyncio.run(examine(where))
     grades = Counter(one.grade for one in found)
@@ -50,7 +50,7 @@ def _print(found: Sequence[Finding], grades: Counter[Grade]) -> None:
     for one in found:
         mark, style = _MARKS[one.grade]
         where = f"  [{one.where}]" if one.where else ""
-        text = printable(f"{one.message}{where}").replace("\n", " ")
+        text = escaped(f"{one.message}{where}".replace("\n", " "))
         title = "" if one.area == area else one.area
         say(f"{title:<10} {emphasised(f'{mark:<4}', sys.stdout, style)}  {text}")
         if one.hint:

@@ -7,18 +7,18 @@ from typing import Any
 import typer
 
 from enginehost.cli.options import (
-    DEFAULT_FOLDER,
     Config,
-    Folder,
     FolderArgument,
+    FolderOrUrl,
     Json,
     Tags,
     Token,
     Url,
     split_tags,
 )
-from enginehost.cli.output import note, print_json, print_table, say
+from enginehost.cli.output import escaped, note, print_json, print_table, printable, say
 from enginehost.cli.source import Source, Where, ask
+from enginehost.known_classes import other_catalog_type
 
 app = typer.Typer()
 
@@ -28,7 +28,7 @@ _MOST_NOTES = 10
 @app.command("list")
 def list_functions(
     path: FolderArgument = None,
-    folder: Folder = DEFAULT_FOLDER,
+    folder: FolderOrUrl = None,
     tags: Tags = "",
     url: Url = None,
     token: Token = None,
@@ -40,8 +40,8 @@ def list_functions(
     async def question(source: Source) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         return await source.functions(split_tags(tags)), await source.engines()
 
-    where = Where(path or folder, config, url, token)
-    functions, engines = ask(where, question, f"loading {url or where.folder}")
+    where = Where.given(folder, config, url, token, path)
+    functions, engines = ask(where, question, f"loading {where.name}")
     if json:
         print_json(functions)
         return
@@ -50,13 +50,20 @@ def list_functions(
         print_table(("NAME", "STATE", "TAGS", "DESCRIPTION"), rows)
     else:
         say("no functions")
-    _tell_of_idle([engine for engine in engines if engine["state"] in ("failed", "stale", "loading")], where)
+    _tell_of_idle([engine for engine in engines if _is_worth_a_note(engine)], where)
+
+
+def _is_worth_a_note(engine: dict[str, Any]) -> bool:
+    """Whether somebody may miss its functions: not those of a SEMOSS database, model or the like."""
+    if engine["state"] == "unsupported":
+        return other_catalog_type(engine["kind"]) is None
+    return engine["state"] in ("failed", "stale", "loading", "conflict")
 
 
 def _tell_of_idle(engines: list[dict[str, Any]], where: Where) -> None:
     for engine in engines[:_MOST_NOTES]:
-        reason = f": {engine['reason']}" if engine["reason"] else ""
-        note(f"{engine['state']}: {engine.get('path') or engine['id']}{reason}")
+        reason = f": {printable(engine['reason'])}" if engine["reason"] else ""
+        note(f"{engine['state']}: {escaped(engine.get('path') or engine['id'])}{reason}")
     if len(engines) > _MOST_NOTES:
         note(f"and {len(engines) - _MOST_NOTES} more")
     if engines:

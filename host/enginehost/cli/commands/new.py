@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from enginehost.cli.options import DEFAULT_FOLDER, Folder, Json
-from enginehost.cli.output import emphasised, print_json, say
-from enginehost.cli.scaffold import KINDS, new_files, write_files
+from enginehost.cli.output import emphasised, escaped, print_json, printable, say
+from enginehost.cli.scaffold import CALL, KINDS, new_files, write_files
 from enginehost.plugins import PluginRegistry
 
 app = typer.Typer()
@@ -25,17 +27,25 @@ def new(
     json: Json = False,
 ) -> None:
     """Write a first smss file of a kind, with its script."""
-    paths = write_files(folder, new_files(kind, name, folder, PluginRegistry))
+    made = new_files(kind, name, folder, PluginRegistry)
+    paths = write_files(folder, made.texts)
     if json:
         print_json({"files": [str(path) for path in paths]})
         return
     for path in paths:
-        say(f"{emphasised('wrote', sys.stdout, 'green')} {path}")
-    say(f"try   {_first_line(paths[0].read_text(encoding='utf-8'), folder == DEFAULT_FOLDER, str(folder))}")
+        say(f"{emphasised('wrote', sys.stdout, 'green')} {escaped(str(path))}")
+    for found in made.missing:
+        say(f"{emphasised('mend', sys.stdout, 'yellow')}  {printable(found.message)}")
+        if found.hint:
+            say(f"      {printable(found.hint)}")
+    if made.missing:
+        say(f"then  {shlex.join(['enginehost', 'validate', str(paths[0])])}")
+    else:
+        say(f"try   {_call(made.texts[paths[0].name], folder)}")
 
 
-def _first_line(text: str, default: bool, folder: str) -> str:
+def _call(text: str, folder: Path) -> str:
     """The call that the file's own head proposes."""
-    line = next(line for line in text.splitlines() if "enginehost call" in line)
-    command = line[line.index("enginehost call") :]
-    return command if default else f"{command} --folder {folder}"
+    line = next(line for line in text.splitlines() if line.startswith(CALL))
+    where = "" if folder == DEFAULT_FOLDER else f" --folder {shlex.quote(str(folder))}"
+    return f"{line.removeprefix(CALL).strip()}{where}"

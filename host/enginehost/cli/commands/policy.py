@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from enginehost.cli.failures import CommandError
 from enginehost.cli.options import DEFAULT_FOLDER, Config, Folder, Json, Name, split_tags
-from enginehost.cli.output import print_json, printable, say, waiting
+from enginehost.cli.output import laid_out, print_json, say, waiting
 from enginehost.cli.source import require_folder
 
 if TYPE_CHECKING:
     from enginehost.caller import Caller
-    from enginehost.policy import Explanation
+    from enginehost.policy import Explanation, Policy
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -38,7 +39,7 @@ def explain(
     tenant: Annotated[
         str | None, typer.Option(help="The caller's tenant; else that of its token.", show_default=False)
     ] = None,
-    face: Annotated[str, typer.Option(help="The way in.")] = "http",
+    face: Annotated[str, typer.Option(help="The way in: http, databus, python, or a plugin's.")] = "http",
     folder: Folder = DEFAULT_FOLDER,
     config: Config = None,
     json: Json = False,
@@ -61,7 +62,7 @@ def explain(
     if json:
         print_json(asdict(found))
     else:
-        say(printable(str(found)))
+        say(laid_out(str(found)))
 
 
 def _known(subject: str, folder: Path, config: Path | None) -> Caller:
@@ -78,4 +79,19 @@ async def _explanation(folder: Path, config: Path | None, caller: Caller, name: 
     from enginehost.cli.local import FolderSource
 
     async with FolderSource(folder, config) as source:
+        _require_face(caller.face, source.host.policy)
         return source.host.policy.explain(caller, source.host.entry(name).signature)
+
+
+def _require_face(face: str, policy: Policy) -> None:
+    """Raise :class:`CommandError` unless the host, a plugin or the policy itself knows such a face."""
+    from enginehost.contributions import collect
+    from enginehost.plugins import PluginRegistry
+    from enginehost.policy import matcher
+    from enginehost.policy_words import FACES, what_is_meant
+
+    if face in FACES or any(matcher(*rule.faces)(face) for rule in policy.written.rules if rule.faces):
+        return
+    known = FACES.union(collect(PluginRegistry()).faces)
+    if face not in known:
+        raise CommandError(f"--face: there is no face {face!r}", hint=what_is_meant(face, known))

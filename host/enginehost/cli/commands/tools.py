@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from enginehost.cli.options import (
-    DEFAULT_FOLDER,
     Config,
-    Folder,
     FolderArgument,
+    FolderOrUrl,
     Json,
     Kind,
     Tags,
@@ -32,7 +31,7 @@ def tools(
         Kind,
     ] = "openai",
     tags: Tags = "",
-    folder: Folder = DEFAULT_FOLDER,
+    folder: FolderOrUrl = None,
     url: Url = None,
     token: Token = None,
     config: Config = None,
@@ -46,5 +45,5 @@ def tools(
     async def question(source: Source) -> list[dict[str, Any]]:
         return await source.tools(kind, split_tags(tags))
 
-    where = Where(path or folder, config, url, token)
-    print_json(ask(where, question, f"loading {url or where.folder}"))
+    where = Where.given(folder, config, url, token, path)
+    print_json(ask(where, question, f"loading {where.name}"))

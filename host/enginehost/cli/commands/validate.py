@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +14,16 @@ import typer
 
 from enginehost.cli.checking import check
 from enginehost.cli.options import DEFAULT_FOLDER, Config, Json
-from enginehost.cli.output import emphasised, print_json, printable, say, waiting
+from enginehost.cli.output import (
+    counted,
+    emphasised,
+    escaped,
+    from_here,
+    print_json,
+    printable,
+    say,
+    waiting,
+)
 from enginehost.diagnostics import Diagnostic, Severity
 
 app = typer.Typer()
@@ -50,7 +58,7 @@ def validate(
     """
     with waiting("checking"):
         files, found = check(paths or [DEFAULT_FOLDER], config, load=load)
-    found = [replace(one, path=_shown(one.path)) for one in found]
+    found = [replace(one, path=from_here(one.path)) for one in found]
     _print(files, found, Format.JSON if json else output)
     counts = Counter(one.severity for one in found)
     if counts[Severity.ERROR] or (strict and found):
@@ -73,19 +81,12 @@ def _print(files: int, found: Sequence[Diagnostic], output: Format) -> None:
     for one in found:
         say(one.to_github() if output is Format.GITHUB else _as_text(one))
     if output is Format.TEXT:
-        say(f"{_count(files, 'file')}, {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+        say(f"{counted(files, 'file')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
 
 
 def _as_text(found: Diagnostic) -> str:
     word = emphasised(str(found.severity), sys.stdout, _COLOURS[found.severity])
-    return printable(str(found)).replace(f": {found.severity}: ", f": {word}: ", 1)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def _shown(path: str) -> str:
-    """The path from here, where it lies below here: what editors and GitHub understand."""
-    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 - as text, with the separator at its end
-    return path.removeprefix(here)
+    safe = replace(
+        found, path=escaped(found.path), message=printable(found.message), hint=printable(found.hint)
+    )
+    return str(safe).replace(f": {found.severity}: ", f": {word}: ", 1)

@@ -13,6 +13,8 @@ from cyclonedds.core import GuardCondition, InstanceState, ReadCondition, Sample
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.sub import DataReader
 
+from enginehost.databus.cyclone.wire import deserialized
+
 log = logging.getLogger("enginehost.databus")
 
 BATCH = 32
@@ -23,6 +25,8 @@ BATCHES_AHEAD = 2
 
 _ANY = SampleState.Any | ViewState.Any | InstanceState.Any
 _WAKE_NS = 1_000_000_000
+_NEEDED = ("request_id", "function_id")
+"""What has to be text in a sample: without it nobody can be answered."""
 
 Receive = Callable[[Sequence[tuple[Any, Any]]], Awaitable[None]]
 """Takes (sample, sample info) pairs on the event loop."""
@@ -86,7 +90,7 @@ class Pump:
 
     def _decode(self, data: bytes, info: Any) -> tuple[Any, Any] | None:
         try:
-            return self._reader.topic.data_type.deserialize(data), info
+            return deserialized(self._reader.topic.data_type, data, _NEEDED), info
         except Exception as failure:  # noqa: BLE001 - the library raises bare exceptions, and peers choose the bytes
             self.malformed += 1
             log.warning("a malformed sample on the databus was dropped: %s", type(failure).__name__)

@@ -7,11 +7,13 @@ not. The C functions take the serialised bytes in the container that the wheel's
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 from cyclonedds.core import DDSException
 from cyclonedds.idl import IdlStruct, annotations, make_idl_struct, types
+from cyclonedds.idl._support import Buffer
 from cyclonedds.internal import DDS
 from cyclonedds.pub import DataWriter
 
@@ -42,8 +44,39 @@ def serialized_key(sample: IdlStruct) -> bytes:
     return _padded(sample.serialize_key(use_version_2=False))
 
 
+def deserialized(kind: Any, data: bytes, text: Sequence[str]) -> Any:
+    """A sample of ``kind``, also where strings are no UTF-8: their bytes stay, as PEP 383 escapes them.
+
+    Raises :class:`UnicodeError` where one of the members ``text`` is among them, and whatever the library
+    raises for what is malformed.
+    """
+    try:
+        return kind.deserialize(data)
+    except UnicodeDecodeError:
+        sample = kind.deserialize(_Escaping(data, align_offset=_HEADER_BYTES))
+        for member in text:
+            getattr(sample, member).encode()
+        return sample
+
+
+class _Escaped(bytes):
+    def decode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> str:
+        return super().decode(encoding, errors)
+
+
+class _Escaping(Buffer):
+    """Bytes of a sample from which the library reads strings of any bytes."""
+
+    def read_bytes(self, length: int) -> bytes:
+        return _Escaped(super().read_bytes(length))
+
+
 def _padded(data: bytes) -> bytes:
     return data.ljust((len(data) + 3) & ~3, b"\0")
+
+
+_HEADER_BYTES = 4
+"""The encapsulation header, from behind which members are aligned."""
 
 
 class Outcome(IntEnum):

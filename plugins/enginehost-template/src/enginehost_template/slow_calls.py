@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from enginehost.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from enginehost.record import CallRecord
+    from enginehost import CallRecord
 
 _log = logging.getLogger(__name__)
 _limit_ms = 1000 * float(os.environ.get("ENGINEHOST_SLOW_CALL_SECONDS", "5"))

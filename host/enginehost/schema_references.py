@@ -1,0 +1,124 @@
+"""Where the references of a JSON Schema lead, and whether the compiled check may follow them.
+
+Only references inside the schema count (``#``, ``#/…``, ``#anchor``): a file with others is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+MOST_AT_ONCE = 1000
+"""Schemas that one value may have to fit, each counted as often as ways lead to it."""
+
+LEAVES = frozenset(
+    {
+        *("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "multipleOf", "minimum"),
+        *("maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "uniqueItems"),
+        *("minProperties", "maxProperties", "required", "dependentRequired"),
+    }
+)
+"""Keywords that ask for something and hold no schema."""
+_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_NO_SCHEMAS = LEAVES | {"default", "examples", "$defs", "definitions"}
+
+
+def refers(schema: Any) -> bool:
+    """Whether a schema refers to another, as far as a glance tells."""
+    told = repr(schema)
+    return "$ref" in told or "$dynamicRef" in told
+
+
+def has_ids(root: Mapping[str, Any]) -> bool:
+    """Whether parts of the schema have an ``$id``: then what a reference means depends on where it stands."""
+    return "$id" in repr({keyword: wanted for keyword, wanted in root.items() if keyword != "$id"})
+
+
+def steps_of(reference: str) -> tuple[str, ...]:
+    """The way that ``#/…`` goes through the schema; of an anchor only its name."""
+    if not reference.startswith("#/"):
+        return (reference.removeprefix("#"),)
+    steps = reference.removeprefix("#/").split("/")
+    return tuple(unquote(step).replace("~1", "/").replace("~0", "~") for step in steps)
+
+
+def referred(root: Mapping[str, Any], reference: str) -> Any:
+    """The schema that a reference means; what leads nowhere asks for nothing."""
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return _anchored(root, reference.removeprefix("#"))
+    found: Any = root
+    for step in steps_of(reference):
+        if isinstance(found, list):
+            found = found[int(step)] if step.isdigit() and int(step) < len(found) else {}
+        else:
+            found = found.get(step, {}) if isinstance(found, Mapping) else {}
+    return found
+
+
+def _anchored(root: Any, name: str) -> Any:
+    waiting = [root]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            if name in (part.get("$anchor"), part.get("$dynamicAnchor")):
+                return part
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return {}
+
+
+def is_endless(root: Mapping[str, Any]) -> bool:
+    """Whether the compiled verdict may take a time that doubles with each level of the value or the schema.
+
+    Measured with jsonschema-rs 0.61: it remembers its verdicts on lists and objects, but not while it looks
+    for what is unevaluated; and it fails on some dynamic references.
+    """
+    if not refers(root) or has_ids(root):
+        return False
+    try:
+        shape = _Shape(root)
+    except RecursionError:
+        return True
+    told = repr(root)
+    return shape.most > MOST_AT_ONCE or (shape.recursive and ("unevaluated" in told or "$dynamicRef" in told))
+
+
+class _Shape:
+    """How the parts of a schema hang together: whether in a ring, and how many judge one value at most."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.recursive = False
+        self.most = 0
+        self._root = root
+        self._counts: dict[int, int | None] = {}
+        self._count(root)
+
+    def _count(self, schema: Any) -> int:
+        if not isinstance(schema, Mapping):
+            return 0
+        if id(schema) in self._counts:
+            known = self._counts[id(schema)]
+            self.recursive |= known is None
+            return known or 0
+        self._counts[id(schema)] = None
+        count = 1
+        for keyword, wanted in schema.items():
+            if keyword in ("$ref", "$dynamicRef"):
+                count += self._count(referred(self._root, wanted))
+            elif keyword not in _NO_SCHEMAS:
+                inside = sum(map(self._count, _subschemas(keyword, wanted)))
+                count += inside if keyword in _IN_PLACE else 0
+        self._counts[id(schema)] = count
+        self.most = max(self.most, count)
+        return count
+
+
+def _subschemas(keyword: str, wanted: Any) -> Iterable[Any]:
+    if isinstance(wanted, list):
+        return wanted
+    return wanted.values() if keyword in _NAMED and isinstance(wanted, Mapping) else (wanted,)
