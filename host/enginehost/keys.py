@@ -21,7 +21,8 @@ COMMON_KEYS: Mapping[str, str] = {
     "FUNCTION_REQUIRED_PARAMETERS": "JSON list of the names that a caller must give.",
     "FUNCTION_RESULT": "JSON Schema of the result.",
     "FUNCTION_ANNOTATIONS": "JSON object: title, readOnly, destructive, idempotent, openWorld.",
-    "FUNCTION_TAGS": "JSON list or comma-separated words; they select functions on every face.",
+    "FUNCTION_TAGS": "JSON list or comma-separated words (without quotes and brackets); they select "
+    "functions on every face.",
     "FUNCTION_BIND": "JSON object: parameters that the host fills in (constants, ${secret:…}, "
     "$caller.subject); they stand in no spec.",
     "TIMEOUT_SECONDS": "Longest time of one call, in seconds.",

@@ -86,7 +86,7 @@ class Validator:
                 raise
         if not found:
             return [{"pointer": "", "message": "the arguments do not fit the schema"}]
-        found.sort(key=lambda fault: (len(fault.path), [str(part) for part in fault.path]))
+        found.sort(key=lambda fault: len(fault.path))
         return [_entry(fault) for fault in found[:_MOST_ERRORS]]
 
     def broken_rule(self, instance: Any, *, hurry: bool = False) -> str:

@@ -82,7 +82,7 @@ class Exchange:
             sent = arguments = await aside(read_object, body) if self._large else read_object(body)
             name = function_name(self._host, shown, self.caller)
             if kind is not None:
-                arguments = self._as_the_function_takes_them(name, kind, arguments)
+                arguments = await self._as_the_function_takes_them(name, kind, arguments)
             if wants_events(headers):
                 await self._answer_events(name, arguments)
             else:
@@ -91,13 +91,16 @@ class Exchange:
             told = error if kind is None else for_model(self._host, error, kind, (name, shown), sent)
             await self.fail(shown, told)
 
-    def _as_the_function_takes_them(self, name: str, kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _as_the_function_takes_them(
+        self, name: str, kind: str, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         from enginehost.specs import arguments_from
 
-        entry = self._host.catalog.get(name)
-        if entry is None or not self._host.policy.may_view(self.caller, entry.signature):
+        entry = self._host.visible(name, self.caller)
+        if entry is None:
             return arguments  # the call says that there is no such function
-        return arguments_from(entry.signature, kind, arguments)
+        sent = entry.signature, kind, arguments
+        return await aside(arguments_from, *sent) if self._large else arguments_from(*sent)
 
     async def _answer(self, name: str, arguments: dict[str, Any], wrapped: bool) -> None:
         headers = self._headers

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from operator import is_
 from typing import Any, NoReturn
 
 from enginehost.errors import InvalidArguments, InvalidRequest
+from enginehost.schema_walk import Budget, TooMuch, Walk
 from enginehost.signature import FunctionSignature
 from enginehost.specs._parameters import parameter_names, rename_keys
 from enginehost.specs._schema import allows_null, follow, types_of
 from enginehost.specs._strict import strict_parameters
+
+_PATIENCE = 20_000, 0.2
+"""Steps, and seconds of a processor, to find out which branches of a schema arguments belong to."""
 
 
 def arguments_in(signature: FunctionSignature, kind: str, arguments: Any) -> dict[str, Any]:
@@ -57,35 +62,56 @@ def _no_constant(word: str) -> NoReturn:
 
 
 class _Walk:
-    """Goes through a value along its schema; subclasses change objects and numbers on the way."""
+    """Goes through a value along its schema; subclasses change objects and numbers on the way.
+
+    Each part of the value goes along each part of the schema once, however many ways lead there; what is not
+    changed is the same object afterwards.
+    """
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
+        self._done: dict[tuple[int, int], Any] = {}
+        """What a value became along a schema, by the ids of the two."""
+        self._kept: list[Any] = []
+        """Those values: as long as they are here, their ids are their own."""
+        self._check = Walk(root, Budget(*_PATIENCE))
 
     def value(self, value: Any, schema: Any) -> Any:
-        schema = follow(schema, self._root)
-        if not isinstance(schema, Mapping) or isinstance(value, str | bool | int | None):
+        if isinstance(value, str | bool | int | None):
             return value
-        for sub in schema.get("allOf", ()):
-            value = self.value(value, sub)
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
-                value = self._branch(value, schema[keyword])
-        if isinstance(value, Mapping):
-            return self.object(value, schema)
-        if isinstance(value, list):
-            return self._array(value, schema)
-        return self.number(value, schema)
+        pair = id(value), id(schema)
+        if pair in self._done:
+            return self._done[pair]
+        self._kept.append(value)
+        self._done[pair] = value  # meanwhile
+        schema = follow(schema, self._root)
+        if isinstance(schema, Mapping):  # all in one function: values nest deeply, and the stack is short
+            for sub in schema.get("allOf", ()):
+                value = self.value(value, sub)
+            for keyword in ("anyOf", "oneOf"):
+                if keyword in schema:
+                    value = self._branch(value, schema[keyword])
+            if isinstance(value, Mapping):
+                value = self.object(value, schema)
+            elif isinstance(value, list):
+                value = self._array(value, schema)
+            else:
+                value = self.number(value, schema)
+        self._done[pair] = value
+        return value
 
-    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
         properties = schema.get("properties") or {}
         more = schema.get("additionalProperties")
-        return {key: self.value(item, properties.get(key, more)) for key, item in value.items()}
+        found = {key: self.value(item, properties.get(key, more)) for key, item in value.items()}
+        same = type(value) is dict and all(map(is_, found.values(), value.values()))
+        return value if same else found
 
     def _array(self, value: list[Any], schema: Mapping[str, Any]) -> list[Any]:
         first = schema.get("prefixItems") or ()
         rest = schema.get("items")
-        return [self.value(item, first[i] if i < len(first) else rest) for i, item in enumerate(value)]
+        found = [self.value(item, first[i] if i < len(first) else rest) for i, item in enumerate(value)]
+        return value if all(map(is_, found, value)) else found
 
     def number(self, value: Any, schema: Mapping[str, Any]) -> Any:
         return value
@@ -113,12 +139,10 @@ class _Walk:
         return not types or any(word in types for word in words)
 
     def _is_valid(self, value: Any, branch: Any) -> bool:
-        import jsonschema_rs
-
-        shared = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
+        self._kept.append(value)
         try:
-            return jsonschema_rs.is_valid({**shared, **follow(branch, self._root)}, value)
-        except (ValueError, TypeError):  # a schema or a value it cannot read: leave the value alone
+            return self._check.fit(branch, value)
+        except TooMuch:  # leave the value alone: the call will say what is wrong with it
             return False
 
 
@@ -129,7 +153,7 @@ class _Restore(_Walk):
         super().__init__(root)
         self._drop_nulls = drop_nulls
 
-    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._drop_nulls and None in value.values():
             properties = schema.get("properties") or {}
             optional = properties.keys() - set(schema.get("required") or ())
@@ -152,9 +176,9 @@ class _Restore(_Walk):
 class _Fill(_Walk):
     """To a strict model: what is absent stands there as ``null``."""
 
-    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    def object(self, value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
         absent = dict.fromkeys(schema.get("properties") or ())
-        return absent | super().object(value, schema)
+        return absent | dict(super().object(value, schema))
 
     def original(self, value: Any, changed: Any) -> Any:
         return value

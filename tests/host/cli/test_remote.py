@@ -24,7 +24,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (base / "enginehost.yaml").write_text(
         f"tokens:\n- name: bob\n  token: {TOKEN}\n"
         "policy:\n  rules:\n  - {allow: call, callers: authenticated}\n"
-        "  - {deny: view, callers: anyone, functions: [hidden]}\n"
     )
     environment = {"XDG_STATE_HOME": str(base / "state"), "ENGINEHOST_TOKEN": ""}
     with running(base / "smss", env=environment) as started:

@@ -1,6 +1,7 @@
 """Every signature, its arguments and its results survive each mapping."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema_rs
@@ -313,3 +314,43 @@ def test_what_is_no_tool_is_an_invalid_request(kind: str, spec: dict[str, Any]):
 def test_what_is_no_result_is_an_invalid_request(kind: str, packed: Any):
     with pytest.raises(InvalidRequest):
         result_from(FunctionSignature("f"), kind, packed)
+
+
+RECURSIVE = {
+    "type": "object",
+    "properties": {"v": {"$ref": "#/$defs/t"}},
+    "$defs": {
+        "t": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"k": {"$ref": "#/$defs/t"}, "n": {"type": "integer"}},
+                    "required": [name],
+                }
+                for name in ("x", "y")
+            ]
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["openai", "openai-strict"])
+def test_a_schema_that_refers_to_itself_is_followed_however_deep_the_arguments(
+    kind: str, grows_evenly: Any
+) -> None:
+    signature = FunctionSignature("f", parameters=RECURSIVE)
+
+    def nested(depth: int, leaf: dict[str, Any], beside: dict[str, Any]) -> Any:
+        for _ in range(depth):
+            leaf = {"k": leaf, **beside}
+        return {"v": leaf}
+
+    def prepare(depth: int) -> Callable[[], object]:
+        arguments = nested(depth, {"z": 1.0}, {})
+        return lambda: arguments_from(signature, kind, arguments)
+
+    grows_evenly(prepare, 12, 120)
+    assert arguments_from(signature, kind, nested(100, {"z": 1.0}, {})) == nested(100, {"z": 1.0}, {})
+    sent, meant = ({"n": number, "y": 1} for number in (2.0, 2))
+    found = arguments_from(signature, kind, nested(100, sent, sent))
+    assert json.dumps(found) == json.dumps(nested(100, meant, meant))
