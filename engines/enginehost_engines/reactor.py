@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -11,20 +11,13 @@ from pydantic import Field
 
 from enginehost.config import EngineConfig
 from enginehost.engine import Call, EngineContext, Function, RunMode
-from enginehost_engines.dotted import DottedClass, find_dotted
+from enginehost_engines.dotted import find_dotted
+from enginehost_engines.reactor_source import read_mode, read_nouns
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.process import WorkerSpec
 from enginehost_engines.worker_engine import WorkerEngine
 
 _IDLE_SECONDS = 1800.0
-
-_KEY_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    "limit": {"type": "integer"},
-    "offset": {"type": "integer"},
-    "map": {"type": "object"},
-    "object": {"type": "object"},
-}
-"""Keys whose type SEMOSS knows by their name; any JSON value fits the others."""
 
 
 class ReactorConfig(EngineConfig):
@@ -47,8 +40,8 @@ class ReactorConfig(EngineConfig):
 class ReactorEngine(WorkerEngine):
     """Runs a :class:`enginehost.reactor.Reactor`, a new instance for each call.
 
-    What the file leaves out comes from the class: the name without ``Reactor``, its docstring, and
-    a parameter for each of ``keys_to_get``.
+    What the file leaves out comes from the class: the name without ``Reactor``, its docstring, a
+    parameter for each of ``keys_to_get``, and the schema of its answer. An ``execute`` that yields streams.
     """
 
     config_model = ReactorConfig
@@ -58,8 +51,16 @@ class ReactorEngine(WorkerEngine):
     def __init__(self, context: EngineContext, config: ReactorConfig) -> None:
         super().__init__(context, config)
         self._class = find_dotted(config.reactor_class_name, context.folder, "REACTOR_CLASS_NAME")
-        self._nouns = _read_nouns(self._class)
-        folder = str(context.folder.resolve())
+        self._nouns = read_nouns(self._class)
+        mode = read_mode(self._class)
+        self._is_guess = mode is None
+        """Whether only the loaded class can tell how ``execute`` runs."""
+        self._mode = mode or RunMode.SYNC
+        self._learning: asyncio.Lock | None = None
+        self._client = self._connect()
+
+    def _connect(self) -> WorkerClient:
+        folder, config, context = str(self.context.folder.resolve()), self.config, self.context
         order = {
             "kind": "reactor",
             "class": self._class.path,
@@ -70,11 +71,11 @@ class ReactorEngine(WorkerEngine):
         spec = WorkerSpec.of(
             order,
             f"{folder} {self._class.path}",
-            concurrent=_is_async(self._class),
+            concurrent=self._mode in (RunMode.ASYNC, RunMode.ASYNC_STREAM),
             version=self._class.version,
             idle=_IDLE_SECONDS,
         )
-        self._client = WorkerClient(
+        return WorkerClient(
             spec, context.log, self, size=config.python_workers, most=context.access.max_workers
         )
 
@@ -87,10 +88,12 @@ class ReactorEngine(WorkerEngine):
 
         A version that replaces another is loaded in a worker first.
         """
-        if self.context.reloading:
-            await self._checked_mode(self._client, "")
+        mode = await self._checked_mode(self._client, "") if self.context.reloading else None
         if self._nouns is None and not (self.context.signature and self.context.signature.properties):
             self._nouns = await self._client.load()
+            mode = await self._mode_of(self._client, "")
+        if mode is not None and self._is_guess:
+            await self._take_mode(mode)
 
     async def close(self) -> None:
         """End the process."""
@@ -98,6 +101,8 @@ class ReactorEngine(WorkerEngine):
 
     def functions(self) -> Iterable[Function]:
         """The one function."""
+        if self._mode.streams:
+            return (self.context.function(self._stream, RunMode.ASYNC_STREAM, **self._completed()),)
         return (self.context.function(self._run, RunMode.ASYNC, **self._completed()),)
 
     def execute(self, parameters: dict[str, Any]) -> Any:
@@ -105,7 +110,36 @@ class ReactorEngine(WorkerEngine):
         raise NotImplementedError("call the function that functions() gives")
 
     async def _run(self, arguments: dict[str, Any], call: Call) -> Any:
+        if self._is_guess:
+            await self._learn_mode()
+            if self._mode.streams:
+                return [item async for item in self._stream(arguments, call)]
         return await self._client.call("", arguments, call.function)
+
+    async def _stream(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
+        items = self._client.stream("", arguments, call.function)
+        try:
+            async for item in items:
+                yield item
+        finally:
+            await items.aclose()
+
+    async def _learn_mode(self) -> None:
+        """Ask the loaded class how it runs, once."""
+        self._learning = self._learning or asyncio.Lock()
+        async with self._learning:  # no call may run while the workers are exchanged
+            if self._is_guess and await self._take_mode(await self._mode_of(self._client, "")):
+                self.context.changed()
+
+    async def _take_mode(self, found: RunMode) -> bool:
+        """Whether it is another than was thought."""
+        self._is_guess = False
+        if found is self._mode:
+            return False
+        former, self._mode = self._client, found
+        self._client = self._connect()
+        await former.close()
+        return True
 
     def _completed(self) -> dict[str, Any]:
         declared, nouns = self.context.signature, self._nouns or {}
@@ -116,67 +150,14 @@ class ReactorEngine(WorkerEngine):
             fields["description"] = nouns.get("doc", "")
         if declared is None or not declared.properties:
             fields["parameters"] = _parameters(nouns, self.context.bind)
+        if nouns.get("result") is not None and (declared is None or declared.result is None):
+            fields["result"] = nouns["result"]
         return fields
 
 
 def _parameters(nouns: Mapping[str, Any], bound: Iterable[str]) -> dict[str, Any]:
-    keys = [key for key in nouns.get("keys", ()) if key not in bound]
-    texts = nouns.get("descriptions", {})
-    properties = {
-        key: {**_KEY_SCHEMAS.get(key, {}), **({"description": texts[key]} if key in texts else {})}
-        for key in keys
-    }
+    schemas: Mapping[str, Any] = nouns.get("schemas", {})
+    properties = {key: dict(schema) for key, schema in schemas.items() if key not in bound}
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     required = [key for key in nouns.get("required", ()) if key in properties]
     return schema | ({"required": required} if required else {})
-
-
-def _is_async(dotted: DottedClass) -> bool:
-    body = _body(dotted)
-    return any(isinstance(node, ast.AsyncFunctionDef) and node.name == "execute" for node in body)
-
-
-def _body(dotted: DottedClass) -> list[ast.stmt]:
-    node = dotted.source.classes.get(dotted.name) if dotted.source else None
-    return node.body if node else []
-
-
-def _read_nouns(dotted: DottedClass) -> dict[str, Any] | None:
-    """What ``enginehost.reactor.describe`` would say, read from the file; ``None`` where that does not do."""
-    node = dotted.source.classes.get(dotted.name) if dotted.source else None
-    if node is None or [ast.unparse(base).rpartition(".")[2] for base in node.bases] != ["Reactor"]:
-        return None
-    try:
-        values = dict(_assigned(node.body))
-    except (TypeError, ValueError):
-        return None
-    keys = list(values.get("keys_to_get", ()))
-    marks = list(values.get("key_required", ())) or [1] * len(keys)
-    return {
-        "keys": keys,
-        "required": [key for key, mark in zip(keys, marks, strict=False) if mark],
-        "descriptions": dict(values.get("key_descriptions", {})),
-        "doc": ast.get_docstring(node) or "",
-    }
-
-
-_ATTRIBUTES = {
-    "keys_to_get": "keys_to_get",
-    "keysToGet": "keys_to_get",
-    "key_required": "key_required",
-    "keyRequired": "key_required",
-    "key_descriptions": "key_descriptions",
-}
-
-
-def _assigned(body: Sequence[ast.stmt]) -> Iterable[tuple[str, Any]]:
-    """The literal values of the attributes above, set in the class or in ``__init__`` on ``self``."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            yield from _assigned(node.body)
-        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
-            continue
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            name = getattr(target, "id", "") or getattr(target, "attr", "")
-            if name in _ATTRIBUTES:
-                yield _ATTRIBUTES[name], ast.literal_eval(node.value)

@@ -120,9 +120,10 @@ class Admission:
 
     def _explain_absence(self, name: str, caller: Caller) -> None:
         for record in self.catalog.declaring(name):
-            if record.declared is None or record.state not in _ABSENT:
+            if record.state not in _ABSENT:
                 continue
-            if caller is LOCAL or self.policy.may_view(caller, record.declared):
+            declared = next(one for one in record.promised if one.name == name)
+            if caller is LOCAL or self.policy.may_view(caller, declared):
                 reason = f": {record.reason}" if record.reason else ""
                 text = f"{name} cannot be called, its engine is {record.state}{reason}"
                 raise EngineUnavailable(text, state=str(record.state), reason=record.reason)

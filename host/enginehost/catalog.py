@@ -50,6 +50,8 @@ class EngineRecord:
     """What the file declares, also while the engine cannot serve it."""
     in_doubt: FunctionSignature = _NOTHING_READ
     """What can be read of it where nothing is ``declared``, for the policy alone."""
+    withdrawn: tuple[FunctionSignature, ...] = ()
+    """What an engine offered that says that it cannot serve any more."""
     running: int = 0
     """Calls that run on this version now."""
     idle: Callable[[], None] | None = None
@@ -59,6 +61,11 @@ class EngineRecord:
     def source(self) -> str:
         """What orders two engines that declare one function name."""
         return self.path.as_posix() if self.path else self.engine_id
+
+    @property
+    def promised(self) -> list[FunctionSignature]:
+        """What the engine declares, or offered until it could not serve any more."""
+        return [one for one in (self.declared, *self.withdrawn) if one is not None]
 
     @property
     def title(self) -> str:
@@ -152,8 +159,8 @@ class Catalog:
         """Names with more than one claim."""
         self._by_engine: dict[str, list[Entry]] = {}
         self._records: dict[str, EngineRecord] = {}
-        self._declared: dict[str, str] = {}
-        """The name that each engine's file declares, by the engine's id."""
+        self._declared: dict[str, frozenset[str]] = {}
+        """The names that each engine promises, by the engine's id."""
         self._declaring: dict[str, list[EngineRecord]] = {}
         self._near: NearNames | None = None
         """Made when somebody asks for a name that there is not."""
@@ -182,7 +189,7 @@ class Catalog:
         return self._near.near(name, lambda one: visible(self._entries[one]))
 
     def declaring(self, name: str) -> Sequence[EngineRecord]:
-        """The engines whose file declares a function of this name, whether it can be called or not."""
+        """The engines that declare, or had, a function of this name, whether it can be called or not."""
         return self._declaring.get(name, ())
 
     @property
@@ -267,15 +274,15 @@ class Catalog:
         engine_id = engine_id or record.engine_id
         self._hide(engine_id)
         self._records[engine_id] = record
-        if record.declared is not None:
-            self._declared[engine_id] = record.declared.name
-            self._declaring.setdefault(record.declared.name, []).append(record)
+        self._declared[engine_id] = names = frozenset(one.name for one in record.promised)
+        for name in names:
+            self._declaring.setdefault(name, []).append(record)
 
     def _hide(self, engine_id: str) -> EngineRecord | None:
         record = self._records.pop(engine_id, None)
-        name = self._declared.pop(engine_id, None)
-        if record is not None and name is not None:
-            self._declaring[name].remove(record)
+        for name in self._declared.pop(engine_id, ()):
+            if record is not None:
+                self._declaring[name].remove(record)
             if not self._declaring[name]:
                 del self._declaring[name]
         return record

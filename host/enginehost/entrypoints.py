@@ -10,8 +10,9 @@ from importlib.metadata import Distribution
 ENGINES = "enginehost.engines"
 MODELS = "enginehost.models"
 COMMANDS = "enginehost.commands"
+IMPORTERS = "enginehost.importers"
 HOOKS = "enginehost"
-GROUPS = (ENGINES, MODELS, COMMANDS, HOOKS)
+GROUPS = (ENGINES, MODELS, COMMANDS, IMPORTERS, HOOKS)
 """The entry-point groups that the host reads."""
 
 HOST_DISTRIBUTION = "enginehost"

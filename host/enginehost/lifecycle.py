@@ -152,6 +152,8 @@ class Engines:
         slot = self._slots.get(record.path) if record.path is not None else None
         if slot is None or slot.record is not record or record.engine is None:
             return  # it does not serve (yet, or any more)
+        if (record.state, record.reason) == (EngineState.FAILED, reason):
+            return  # an engine that tries again says so each time
         if record.state is not EngineState.FAILED:
             slot.before = record.state, record.reason
         with suppress(Exception):  # the plugin boundary; what was watched stays watched
@@ -159,6 +161,7 @@ class Engines:
         entries = self._catalog.entries_of(record.engine_id)
         if record.declared is None and entries:
             record.declared = entries[0].signature
+        record.withdrawn = record.withdrawn or tuple(entry.signature for entry in entries)
         record.move(EngineState.FAILED, reason)
         record.traceback = self._loader.traceback_of(cause) if cause is not None else ""
         hint = f"it is tried again when a file of its own is saved; {_TRY}"
@@ -171,7 +174,7 @@ class Engines:
         record.move(EngineState.READY)
         if slot.before[0] is EngineState.STALE:
             record.move(*slot.before)
-        record.traceback = ""
+        record.traceback, record.withdrawn = "", ()
         record.diagnostics = without(_CANNOT_SERVE, record.diagnostics)
 
     def _was_there(self, path: Path) -> bool:

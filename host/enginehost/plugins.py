@@ -197,15 +197,18 @@ class PluginRegistry:
         if reason := semoss_reason(text):
             if other_catalog_type(text):
                 return Unsupported(text, reason, other_type=True)
-            return Unsupported(text, reason, self._nearest(text.rpartition(".")[2]))
+            return Unsupported(text, reason, self._nearest(text.rpartition(".")[2], semoss=True))
         if not text:
             return Unsupported(text, "ENGINE_CLASS is blank")
         return Unsupported(text, f"no plugin provides the engine class {text!r}", self._nearest(text))
 
-    def _nearest(self, text: str) -> tuple[str, ...]:
+    def _nearest(self, text: str, *, semoss: bool = False) -> tuple[str, ...]:
         shown: dict[str, str] = {}
         for alias in self.aliases():
             shown.setdefault(_bare(alias.name), alias.name)
+        if semoss:  # a class of its own is no slip of a kind that SEMOSS does not have
+            theirs = {_bare(alias.name) for alias in self.aliases() if alias.name.startswith(SEMOSS_PREFIX)}
+            shown = {bare: name for bare, name in shown.items() if bare in theirs}
         close = difflib.get_close_matches(_bare(text), sorted(shown), n=3, cutoff=_NEAR)
         return tuple(shown[name] for name in close)
 

@@ -82,7 +82,8 @@ def enginehost_keys(model: Any) -> Iterator[tuple[str, ...]]:
 
 def test_every_engine_kind_has_a_page(generate: ModuleType) -> None:
     kinds = [name for name, cls in generate.builtin_engines() if cls.config_model]
-    pages = "".join(page(name) for name in ("python-function.md", "rest-api.md", "reactor.md"))
+    names = ("python-function.md", "rest-api.md", "reactor.md", "mcp-servers.md", "openapi.md", "command.md")
+    pages = "".join(map(page, names))
     assert [kind for kind in kinds if f"ENGINE_CLASS = {kind}" not in pages] == []
 
 

@@ -17,6 +17,7 @@ PUBLIC = {
     "enginehost.diagnostics",
     "enginehost.engine",
     "enginehost.errors",
+    "enginehost.importing",
     "enginehost.reactor",
     "enginehost.signature",
     "enginehost.specs",

@@ -135,7 +135,7 @@ def choose_body(
         raise _clash(
             f"{pointers[0].parameter!r} has a JSON Pointer, but the body is no JSON", "CONTENT_TYPE=json"
         )
-    if Place.FILE in places:
+    if Place.FILE in places or (inside and _is_multipart(content_type)):
         return MultipartBody(constants, base64_parameters)
     if Place.FORM in places or not as_json:
         return FormBody(constants) if inside or constants or sends_body else NoBody()
@@ -143,6 +143,10 @@ def choose_body(
         return NoBody()
     _rehearse(inside, constants)
     return JsonBody(constants, deep=bool(pointers))
+
+
+def _is_multipart(content_type: str | None) -> bool:
+    return (content_type or "").partition(";")[0].strip().casefold() == "multipart/form-data"
 
 
 def _raw(

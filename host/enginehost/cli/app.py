@@ -17,6 +17,7 @@ class HostCommands(Commands):
     own: ClassVar[Mapping[str, str]] = {
         "run": "Serve a folder of smss files until stopped.",
         "new": "Write a first smss file of a kind, with its script.",
+        "import": "Make smss files of what other programs wrote.",
         "list": "List the functions.",
         "describe": "Describe a function, or print its spec for a vendor.",
         "call": "Call a function and print its result as JSON.",

@@ -31,7 +31,7 @@ def check(paths: Sequence[Path], config: Path | None, *, load: bool) -> tuple[in
     found: list[Diagnostic] = []
     files = sorted(dict.fromkeys(file.absolute() for path in paths for file in _files(path, found)))
     settings = _settings(paths[0], config, found)
-    loader = _loader(settings, _folder(paths[0]))
+    loader = loader_of(settings, _folder(paths[0]), PluginRegistry())
     catalog = Catalog()
     ids: dict[str, Path] = {}
     made: list[Loaded] = []
@@ -83,8 +83,8 @@ def _settings(path: Path, config: Path | None, found: list[Diagnostic]) -> HostS
     return settings
 
 
-def _loader(settings: HostSettings, folder: Path) -> Loader:
-    registry = PluginRegistry()
+def loader_of(settings: HostSettings, folder: Path, registry: PluginRegistry) -> Loader:
+    """A loader for the files of ``folder`` that knows what plugins bring, secrets among it."""
     plugins = collect(registry)
     secrets = Secrets(
         folder=settings.secrets.folder,

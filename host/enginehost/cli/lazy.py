@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
@@ -38,7 +39,8 @@ class OwnCommand(LazyCommand):
 
     def load(self) -> Any:
         """The command itself."""
-        module = import_module(f"enginehost.cli.commands.{self.name}")
+        name = f"{self.name}_" if iskeyword(str(self.name)) else self.name
+        module = import_module(f"enginehost.cli.commands.{name}")
         return as_command(module.app, str(self.name))
 
 

@@ -7,6 +7,7 @@
     class OrderTotalReactor(Reactor):
         keys_to_get = ["order", "currency"]
         key_required = [1, 0]
+        key_types = {"order": "list[number]", "currency": str}
 
         def execute(self):
             total = sum(noun.value for noun in self.store["order"])
@@ -19,15 +20,16 @@ library is needed: reactors run in worker processes. SEMOSS's camelCase names wo
 
 from __future__ import annotations
 
-from enginehost.reactor.nouns import (
-    GenRowStruct,
-    NounMetadata,
-    NounStore,
-    PixelDataType,
-    PixelOperationType,
-    predict_type,
-)
-from enginehost.reactor.reactor import MissingNouns, Reactor, ReactorFailed, describe, run
+from enginehost.reactor.answers import ReactorFailed
+from enginehost.reactor.finding import UnknownReactor
+from enginehost.reactor.keys import description, read_keys
+from enginehost.reactor.nouns import NounMetadata, predict_type
+from enginehost.reactor.reactor import MissingNouns, Reactor, describe, run
+from enginehost.reactor.rows import GenRowStruct, NounStore
+from enginehost.reactor.types import PixelDataType, PixelOperationType
+
+SemossPixelException = ReactorFailed
+"""SEMOSS's name of :class:`ReactorFailed`."""
 
 __all__ = [
     "GenRowStruct",
@@ -38,7 +40,11 @@ __all__ = [
     "PixelOperationType",
     "Reactor",
     "ReactorFailed",
+    "SemossPixelException",
+    "UnknownReactor",
     "describe",
+    "description",
     "predict_type",
+    "read_keys",
     "run",
 ]

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from enum import StrEnum
-from typing import Any, overload
+from decimal import Decimal
+from typing import Any
 
-
-class PixelDataType(StrEnum):
-    """What kind of value a noun holds."""
-
-    CONST_STRING = "CONST_STRING"
-    CONST_INT = "CONST_INT"
-    CONST_DECIMAL = "CONST_DECIMAL"
-    CONST_DATE = "CONST_DATE"
-    CONST_TIMESTAMP = "CONST_TIMESTAMP"
-    BOOLEAN = "BOOLEAN"
-    MAP = "MAP"
-    VECTOR = "VECTOR"
-    NULL_VALUE = "NULL_VALUE"
-    JSON_OBJECT = "JSON_OBJECT"
-    CUSTOM_DATA_STRUCTURE = "CUSTOM_DATA_STRUCTURE"
-    FORMATTED_DATA_SET = "FORMATTED_DATA_SET"
-    ERROR = "ERROR"
-
-
-class PixelOperationType(StrEnum):
-    """What a noun says about the operation that made it."""
-
-    OPERATION = "OPERATION"
-    SUCCESS = "SUCCESS"
-    WARNING = "WARNING"
-    ERROR = "ERROR"
-
+from enginehost.reactor.types import (
+    FAILED_OPERATIONS,
+    FAILED_TYPES,
+    PixelDataType,
+    PixelOperationType,
+    operation,
+)
 
 _TYPES: tuple[tuple[type | tuple[type, ...], PixelDataType], ...] = (
     (bool, PixelDataType.BOOLEAN),
     (int, PixelDataType.CONST_INT),
-    (float, PixelDataType.CONST_DECIMAL),
+    ((float, Decimal), PixelDataType.CONST_DECIMAL),
     (str, PixelDataType.CONST_STRING),
     (datetime, PixelDataType.CONST_TIMESTAMP),
     (date, PixelDataType.CONST_DATE),
@@ -57,38 +38,64 @@ def predict_type(value: Any) -> PixelDataType:
     )
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(slots=True, init=False, eq=True)
 class NounMetadata:
     """A value with its Pixel type and what it says of its operation.
 
     ``NounMetadata(value)`` predicts the type; ``NounMetadata(value, PixelDataType.MAP,
-    PixelOperationType.OPERATION)`` gives it. Types and operations may be given as text.
+    PixelOperationType.SUCCESS)`` gives it. Types and operations may be given as text; without operations it
+    is an ``OPERATION``, as in SEMOSS. ``additional`` are nouns that come beside the result: they go to the
+    log.
     """
 
     value: Any
     data_type: PixelDataType
-    operations: tuple[PixelOperationType, ...]
+    operations: tuple[str, ...]
+    additional: list[NounMetadata] = field(repr=False)
 
-    def __init__(
-        self,
-        value: Any,
-        data_type: PixelDataType | str | None = None,
-        *operations: PixelOperationType | str,
-    ) -> None:
-        known = predict_type(value) if data_type is None else PixelDataType(data_type)
-        object.__setattr__(self, "value", value)
-        object.__setattr__(self, "data_type", known)
-        object.__setattr__(self, "operations", tuple(PixelOperationType(one) for one in operations))
+    def __init__(self, value: Any, data_type: PixelDataType | str | None = None, *operations: str) -> None:
+        self.value = value
+        self.data_type = predict_type(value) if data_type is None else PixelDataType(data_type)
+        self.operations = tuple(map(operation, operations)) or (PixelOperationType.OPERATION,)
+        self.additional = []
 
     @classmethod
-    def error(cls, message: str) -> NounMetadata:
+    def error(cls, message: str | Mapping[str, Any], *operations: str) -> NounMetadata:
         """The noun of a failed operation: returning it makes the call fail with ``message``."""
-        return cls(message, PixelDataType.CONST_STRING, PixelOperationType.ERROR)
+        return cls(message, PixelDataType.ERROR, PixelOperationType.ERROR, *operations)
+
+    @classmethod
+    def warning(cls, message: str, *operations: str) -> NounMetadata:
+        """A message that is the result and goes to the log as a warning."""
+        return cls(message, PixelDataType.CONST_STRING, PixelOperationType.WARNING, *operations)
+
+    @classmethod
+    def success(cls, message: str, *operations: str) -> NounMetadata:
+        """A message that tells of success."""
+        return cls(message, PixelDataType.CONST_STRING, PixelOperationType.SUCCESS, *operations)
 
     @property
     def failed(self) -> bool:
         """Whether it tells of an error."""
-        return self.data_type is PixelDataType.ERROR or PixelOperationType.ERROR in self.operations
+        return self.data_type in FAILED_TYPES or not FAILED_OPERATIONS.isdisjoint(self.operations)
+
+    @property
+    def warns(self) -> bool:
+        """Whether it tells of a warning."""
+        return PixelOperationType.WARNING in self.operations
+
+    @property
+    def text(self) -> str:
+        """The value as people read it: text as it is, of an object with a message that message, else JSON."""
+        value = self.value
+        if isinstance(value, Mapping):
+            told = (value.get(name) for name in ("errorMessage", "message", "error"))
+            value = next((one for one in told if isinstance(one, str) and one), value)
+        return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+    def plain(self) -> Any:
+        """The value without nouns in it; ``None`` of a ``NULL_VALUE``."""
+        return None if self.data_type is PixelDataType.NULL_VALUE else without_nouns(self.value)
 
     def get_value(self) -> Any:
         """The value."""
@@ -98,94 +105,48 @@ class NounMetadata:
         """The Pixel type."""
         return self.data_type
 
-    def get_op_type(self) -> list[PixelOperationType]:
+    def get_op_type(self) -> list[str]:
         """What it says of its operation."""
         return list(self.operations)
 
-    getValue = get_value  # noqa: N815 - SEMOSS's name
-    getNounType = get_noun_type  # noqa: N815 - SEMOSS's name
-    getOpType = get_op_type  # noqa: N815 - SEMOSS's name
+    def add_additional_op_types(self, *operations: str) -> None:
+        """Say more of its operation."""
+        self.operations = (*self.operations, *map(operation, operations))
+
+    def add_additional_return(self, noun: NounMetadata) -> None:
+        """Have a noun come beside the result: its text goes to the log, a warning as a warning."""
+        self.additional.append(noun)
+
+    def add_all_additional_return(self, nouns: Iterable[NounMetadata]) -> None:
+        """Have several nouns come beside the result."""
+        self.additional.extend(nouns)
+
+    def get_additional_return(self) -> list[NounMetadata]:
+        """The nouns that come beside the result."""
+        return self.additional
+
+    # SEMOSS's names
+    getValue = get_value  # noqa: N815
+    getNounType = get_noun_type  # noqa: N815
+    getOpType = get_op_type  # noqa: N815
+    addAdditionalOpTypes = add_additional_op_types  # noqa: N815
+    addAdditionalReturn = add_additional_return  # noqa: N815
+    addAllAdditionalReturn = add_all_additional_return  # noqa: N815
+    getAdditionalReturn = get_additional_return  # noqa: N815
+    getErrorNounMessage = error  # noqa: N815
+    getWarningNounMessage = warning  # noqa: N815
+    getSuccessNounMessage = success  # noqa: N815
 
 
-class GenRowStruct(list[NounMetadata]):
-    """The nouns under one name, in order."""
+def without_nouns(value: Any) -> Any:
+    """A value without nouns: a noun's own, and those of the nouns that a list or a mapping holds.
 
-    holds_collection: bool = False
-    """Whether a collection was added, of whatever length."""
-
-    def add(self, value: Any, data_type: PixelDataType | str | None = None) -> None:
-        """Append a value; the elements of a collection one by one."""
-        if isinstance(value, NounMetadata):
-            self.append(value)
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            self.holds_collection = True
-            self.extend(NounMetadata(item, data_type) for item in value)
-        else:
-            self.append(NounMetadata(value, data_type))
-
-    def values(self) -> list[Any]:
-        """The plain values."""
-        return [noun.value for noun in self]
-
-    def value(self) -> Any:
-        """The one value; all of them where a collection or several were added; ``None`` where nothing was."""
-        values = self.values()
-        if self.holds_collection or len(values) > 1:
-            return values
-        return values[0] if values else None
-
-    def is_empty(self) -> bool:
-        """Whether there is no noun."""
-        return not self
-
-    getAllValues = values  # noqa: N815 - SEMOSS's name
-    isEmpty = is_empty  # noqa: N815 - SEMOSS's name
-
-
-class NounStore:
-    """Nouns by name, in the order in which they came."""
-
-    def __init__(self, name: str = "reactorExecution") -> None:
-        self.name = name
-        self._rows: dict[str, GenRowStruct] = {}
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> NounStore:
-        """The store of a call with these arguments."""
-        store = cls()
-        for name, value in arguments.items():
-            store.make_noun(name).add(value)
-        return store
-
-    def make_noun(self, name: str) -> GenRowStruct:
-        """The row of ``name``, made if there is none."""
-        return self._rows.setdefault(name, GenRowStruct())
-
-    @overload
-    def get_noun(self, name: str) -> GenRowStruct | None: ...
-    @overload
-    def get_noun(self, name: str, default: GenRowStruct) -> GenRowStruct: ...
-    def get_noun(self, name: str, default: GenRowStruct | None = None) -> GenRowStruct | None:
-        """The row of ``name``, or ``default``."""
-        return self._rows.get(name, default)
-
-    def get_noun_keys(self) -> list[str]:
-        """The names."""
-        return list(self._rows)
-
-    def __getitem__(self, name: str) -> GenRowStruct:
-        """The row of ``name``; an empty one where there is none."""
-        return self._rows.get(name, GenRowStruct())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    makeNoun = make_noun  # noqa: N815 - SEMOSS's name
-    getNoun = get_noun  # noqa: N815 - SEMOSS's name
-    getNounKeys = get_noun_keys  # noqa: N815 - SEMOSS's name
+    Lists and mappings that hold none are themselves: nobody looks through a large result for nothing.
+    """
+    if isinstance(value, NounMetadata):
+        return value.plain()
+    if type(value) in (list, tuple) and any(isinstance(item, NounMetadata) for item in value):
+        return [without_nouns(item) for item in value]
+    if type(value) is dict and any(isinstance(item, NounMetadata) for item in value.values()):
+        return {key: without_nouns(item) for key, item in value.items()}
+    return value

@@ -6,7 +6,6 @@ import os
 import pty
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from enginehost import __version__
 from enginehost.cli import app as root
 from enginehost.cli.failures import REPORTING, report
-from enginehost.cli.lazy import as_command
+from enginehost.cli.lazy import OwnCommand
 from enginehost.errors import ERROR_TABLE, ConfigError, EngineHostError, error_from_json
 
 from .conftest import Cli, program
@@ -24,7 +23,7 @@ COMMANDS = list(root.HostCommands.own)
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
-    command = as_command(import_module(f"enginehost.cli.commands.{name}").app, name)
+    command = OwnCommand(name).load()
     assert command.help.splitlines()[0] == root.HostCommands.own[name]
 
 

@@ -132,8 +132,9 @@ def test_a_reactor_describes_itself() -> None:
     assert describe(Echo) == {
         "keys": ["first", "second", "third"],
         "required": ["first"],
-        "descriptions": {"first": "The first one"},
+        "schemas": {"first": {"description": "The first one"}, "second": {}, "third": {}},
         "doc": "Gives back what it took.",
+        "result": None,
     }
 
 

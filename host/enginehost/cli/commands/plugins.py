@@ -21,6 +21,7 @@ _PROVIDES = {
     "enginehost.engines": "engine",
     "enginehost.models": "model",
     "enginehost.commands": "command",
+    "enginehost.importers": "importer",
     HOOKS: "hooks",
 }
 
