@@ -159,3 +159,18 @@ async def test_refusals_that_nobody_takes_do_not_keep_the_responder_from_closing
     await answering.receive([ExecutionRequest("r", "f", "x" * 100, 1, "", "w", "p")])
     async with asyncio.timeout(10):
         await answering.close(0.0)
+
+
+def test_a_peer_that_is_discovered_while_the_peers_are_counted_is_counted() -> None:
+    pytest.importorskip("cyclonedds")
+    from enginehost.databus.cyclone.outlet import matched
+
+    answers: list[Any] = [IndexError("invalid index"), [1, 2]]
+
+    def handles() -> list[int]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert matched(handles) == [1, 2]

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from cyclonedds.core import DDSException
@@ -27,6 +28,16 @@ RETRY_SECONDS = 0.002
 """Between two tries while readers are behind."""
 
 
+def matched(handles: Callable[[], list[int]]) -> list[int]:
+    """The handles that the library's ``get_matched_…`` gives.
+
+    It counts them and then fills as many places: one that is discovered in between has it fail.
+    """
+    while True:
+        with suppress(IndexError):
+            return handles()
+
+
 class Outlet:
     """Writes serialised samples of one writer in order of arrival."""
 
@@ -38,7 +49,7 @@ class Outlet:
     @property
     def readers(self) -> list[int]:
         """The handles of the matched readers."""
-        return self._writer.get_matched_subscriptions()
+        return matched(self._writer.get_matched_subscriptions)
 
     def reader_data(self, handle: int) -> Any:
         """What discovery says of a matched reader; ``None`` when it has gone."""

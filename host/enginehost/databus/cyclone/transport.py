@@ -18,7 +18,7 @@ from cyclonedds.util import duration
 
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.cyclone.domain import MOST_PARTICIPANTS, enter_domain, leave_domain
-from enginehost.databus.cyclone.outlet import Outlet
+from enginehost.databus.cyclone.outlet import Outlet, matched
 from enginehost.databus.cyclone.pump import Pump
 from enginehost.databus.cyclone.replies import RESERVE_DEPTH, ReplyOutlet
 from enginehost.databus.cyclone.requesters import Requesters
@@ -151,7 +151,7 @@ class CycloneTransport:
             "transport": "cyclone",
             "version": version("cyclonedds"),
             "capability_readers": len(self._capabilities.readers),
-            "requesters": len(self._requests.get_matched_publications()),
+            "requesters": len(matched(self._requests.get_matched_publications)),
             "reader_behind": self._replies.lagging,
             "malformed": self._pump.malformed if self._pump else 0,
         }
