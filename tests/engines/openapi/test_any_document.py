@@ -66,7 +66,7 @@ def documents(draw: Any) -> dict[str, Any]:
         try:
             for key in place[:-1]:
                 part = part[key]
-            part[place[-1]] = draw(JUNK)
+            part[place[-1]] = copy.deepcopy(draw(JUNK))  # a later place may lie in it
         except (KeyError, IndexError, TypeError):
             continue  # an earlier junk took the place away
     return value
