@@ -115,8 +115,8 @@ class Admission:
         The policy is asked in any case, so that the time it takes does not tell the one from the other.
         """
         entry = self.catalog.get(name)
-        shown = self.policy.may_view(caller, _NONE if entry is None else entry.function.signature)
-        return entry if shown else None
+        rights = self.policy.rights(caller, _NONE if entry is None else entry.function.signature)
+        return entry if rights & VIEW else None
 
     def _explain_absence(self, name: str, caller: Caller) -> None:
         for record in self.catalog.declaring(name):

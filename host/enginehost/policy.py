@@ -64,6 +64,7 @@ class Policy:
             _Compiled(rule, _title(rule, number, self.places)) for number, rule in enumerate(rules.rules)
         )
         self._callers: dict[tuple[object, ...], dict[str, tuple[tuple[str, ...], int]]] = {}
+        self._latest: tuple[Caller, dict[str, tuple[tuple[str, ...], int]] | None] = LOCAL, None
         self._groups: dict[tuple[int, ...], dict[str, tuple[tuple[str, ...], int]]] = {}
 
     def may_view(self, caller: Caller, signature: FunctionSignature) -> bool:
@@ -78,9 +79,13 @@ class Policy:
         """:data:`VIEW` and :data:`CALL`, as bits. :data:`~enginehost.caller.LOCAL` has both."""
         if caller is LOCAL:
             return BOTH
-        known = self._callers.get(
-            (caller.subject, caller.scopes, caller.face, caller.tenant, caller.authenticated)
-        )
+        latest, known = self._latest
+        if caller is not latest:  # most calls are of a caller that calls again
+            known = self._callers.get(
+                (caller.subject, caller.scopes, caller.face, caller.tenant, caller.authenticated)
+            )
+            if known is not None:
+                self._latest = caller, known
         if known is not None:
             found = known.get(signature.name)
             if found is not None and found[0] == signature.tags:
@@ -110,6 +115,7 @@ class Policy:
         self._callers[caller.subject, caller.scopes, caller.face, caller.tenant, caller.authenticated] = (
             decisions
         )
+        self._latest = caller, decisions
         if len(decisions) >= _MAX_FUNCTIONS:
             decisions.clear()
         rights = self._evaluate((self._rules[number] for number in group), signature)

@@ -37,6 +37,7 @@ class Runtime:
         "run",
         "schema",
         "stats",
+        "streams",
         "timeout",
         "validator",
     )
@@ -47,6 +48,7 @@ class Runtime:
         self.record = entry.record
         self.run = function.run
         self.mode = function.mode
+        self.streams = function.mode in (RunMode.ASYNC_STREAM, RunMode.SYNC_STREAM)
         self.schema = function.signature.parameters
         self.validator = Validator(closed(self.schema))
         result = function.signature.result
@@ -62,11 +64,6 @@ class Runtime:
         self.gate = Gate(limits.max_concurrency, limits.queue_limit) if limits.max_concurrency else None
         self.bucket = TokenBucket(limits.rate, limits.burst) if limits.rate else None
         self.stats = stats
-
-    @property
-    def streams(self) -> bool:
-        """Whether the function answers with several items."""
-        return self.mode in (RunMode.ASYNC_STREAM, RunMode.SYNC_STREAM)
 
     def arguments(
         self, given: Mapping[str, Any], caller: Caller, coerce: bool, *, hurry: bool = False
