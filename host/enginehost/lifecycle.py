@@ -16,12 +16,13 @@ from typing import Any
 
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.closing import Closing
+from enginehost.collector import uncollected
 from enginehost.diagnostics import Diagnostic, Severity, without
 from enginehost.engine import AbstractFunctionEngine, EngineState, IFunctionEngine
 from enginehost.engine_ids import EngineIds, of_ids
 from enginehost.folder import Fingerprint, fingerprint
 from enginehost.loader import Loaded, Loader, functions_of
-from enginehost.loader_thread import LoaderThread, no_collection
+from enginehost.loader_thread import LoaderThread
 from enginehost.news import Event, News
 from enginehost.patience import Impatient, within
 from enginehost.retries import Retries
@@ -97,7 +98,7 @@ class Engines:
         async with self._turn:
             self._drop(gone)
             if changed:
-                with no_collection():
+                with uncollected():
                     self._place(changed, await self._thread.load(list(changed)))
             self.news.look()
 

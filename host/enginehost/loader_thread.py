@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from enginehost.loader import Loaded, Loader
@@ -38,15 +36,3 @@ class LoaderThread:
 
     def _load_chunk(self, paths: Sequence[Path]) -> list[tuple[Path, Loaded | None]]:
         return [(path, self._loader.load(path, reloading=self._was_there(path))) for path in paths]
-
-
-@contextmanager
-def no_collection() -> Generator[None]:
-    """What is loaded stays: the collector would walk it again and again and find nothing."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

@@ -7,8 +7,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from enginehost_engines.command.flows import Complaints, Printed
+from enginehost_engines.process_exit import watch_exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class Program:
             raise
         # a task of its own: one that is cancelled half-way would leave open who closes the files
         connecting = self._loop.create_task(self._connect(order.stdin), name="enginehost-command-connect")
-        connecting.add_done_callback(lambda _: self._watch_exit())
+        connecting.add_done_callback(lambda _: watch_exit(self._process, self._loop, self._exited))
         try:
             await asyncio.shield(connecting)
         except asyncio.CancelledError:
@@ -127,29 +126,6 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     # its end
-
-    def _watch_exit(self) -> None:
-        """Have :meth:`_exited` called when it has ended and is not reaped: so long its group is its own."""
-        if sys.platform == "linux":
-            pidfd = os.pidfd_open(self._process.pid)
-            self._loop.add_reader(pidfd, self._readable, pidfd)
-        else:
-            name = "enginehost-command-exit"
-            threading.Thread(target=self._wait_for_exit, name=name, daemon=True).start()
-
-    def _readable(self, pidfd: int) -> None:
-        self._loop.remove_reader(pidfd)
-        os.close(pidfd)
-        self._exited()
-
-    def _wait_for_exit(self) -> None:
-        waitid = getattr(os, "waitid", None)
-        if waitid is not None:
-            waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        else:  # macOS before Python 3.13
-            self._process.wait()
-        with suppress(RuntimeError):  # the loop has closed meanwhile
-            self._loop.call_soon_threadsafe(self._exited)
 
     def _exited(self) -> None:
         self._kill_group()  # what it left behind

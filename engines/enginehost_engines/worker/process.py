@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import enginehost
 import enginehost_engines
 from enginehost.values import pack, unpack
+from enginehost_engines.process_exit import watch_exit
 from enginehost_engines.worker.failures import died, failure, load_failure
 from enginehost_engines.worker.replies import Reply
 from enginehost_engines.worker.wire import (
@@ -134,7 +134,7 @@ class Worker(asyncio.BufferedProtocol):
         self._spawn()
         # a task of its own: one that is cancelled half-way would leave open who closes the files
         connecting = self._loop.create_task(self._connect(), name="enginehost-worker-connect")
-        connecting.add_done_callback(lambda _: self._watch_exit())
+        connecting.add_done_callback(lambda _: watch_exit(self._process, self._loop, self._exited))
         try:
             await asyncio.shield(connecting)
             self._transport.write(frame(LOAD, 0, self.spec.order))
@@ -176,31 +176,6 @@ class Worker(asyncio.BufferedProtocol):
         """Log what is written past Python's streams (C libraries, the interpreter's last words)."""
         pipe = os.fdopen(self._output, "rb", 0)
         self._listening, _ = await self._loop.connect_read_pipe(lambda: _OutputLines(self.log), pipe)
-
-    def _watch_exit(self) -> None:
-        """Have :meth:`_exited` called when the process has ended, before it is reaped where that can be."""
-        if sys.platform == "linux":
-            pidfd = os.pidfd_open(self._process.pid)
-            self._loop.add_reader(pidfd, self._readable, pidfd)
-        else:
-            self._watch_exit_on_thread()
-
-    def _readable(self, pidfd: int) -> None:
-        self._loop.remove_reader(pidfd)
-        os.close(pidfd)
-        self._exited()
-
-    def _watch_exit_on_thread(self) -> None:
-        threading.Thread(target=self._wait_for_exit, name="enginehost-worker-exit", daemon=True).start()
-
-    def _wait_for_exit(self) -> None:
-        waitid = getattr(os, "waitid", None)
-        if waitid is not None:
-            waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        else:  # macOS before Python 3.13
-            self._process.wait()
-        with suppress(RuntimeError):  # the loop has closed meanwhile
-            self._loop.call_soon_threadsafe(self._exited)
 
     @property
     def pid(self) -> int:

@@ -9,9 +9,10 @@ from datetime import date, time, timedelta
 from enum import Enum
 from typing import Any
 
+from enginehost.collector import uncollected
 from enginehost.values import _text
 from enginehost.values._convert import TOO_MANY_DIGITS, Conversion, Survey, has_key, is_finite, survey
-from enginehost.values._large import LARGE, uncollected
+from enginehost.values._large import LARGE
 from enginehost.values._text import MalformedJson
 
 

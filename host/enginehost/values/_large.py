@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
+
+from enginehost.collector import uncollected
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,15 +40,3 @@ async def aside(work: Callable[..., _T], *given: Any) -> _T:
 def _run(work: Callable[..., _T], *given: Any) -> _T:
     with uncollected():
         return work(*given)
-
-
-@contextmanager
-def uncollected() -> Generator[None]:
-    """What is made here is no garbage: the collector would walk millions of new lists again and again."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

@@ -13,9 +13,10 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path, PurePath
 from typing import Any
 
+from enginehost.collector import uncollected
 from enginehost.values import _text
 from enginehost.values._convert import Conversion, Survey, has_key, is_finite, survey
-from enginehost.values._large import LARGE, uncollected
+from enginehost.values._large import LARGE
 from enginehost.values._text import MalformedJson
 
 

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +26,20 @@ from enginehost.errors import (
 )
 from enginehost.testing.leftovers import leftovers, snapshot
 
+from .conftest import (
+    PATIENCE,
+    host_on,
+    names,
+    raw,
+    real,
+    reason,
+    runs,
+    speak_older,
+    states,
+    states_reason,
+    until,
+)
 
-def _here() -> Any:
-    spec = util.spec_from_file_location("mcp_conftest", Path(__file__).with_name("conftest.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-here = _here()
-host_on, names, real, raw, until, states, runs = (
-    here.host_on, here.names, here.real, here.raw, here.until, here.states, here.runs
-)  # fmt: skip
 SOON = "MCP_RECONNECT_SECONDS = 0.2"
 
 
@@ -55,8 +54,8 @@ async def test_a_server_that_dies_is_withdrawn_and_comes_back(code: int, tmp_pat
         with pytest.raises(OutcomeUnknown):
             await waiting
         await until(lambda: states(host)["a"] == "failed")
-        assert ("exit code 3" if code == 3 else "SIGKILL") in here.states_reason(host, "a")
-        assert "these are my last words" in here.states_reason(host, "a")
+        assert ("exit code 3" if code == 3 else "SIGKILL") in states_reason(host, "a")
+        assert "these are my last words" in states_reason(host, "a")
         for name in ("double", "move"):
             with pytest.raises(EngineUnavailable):
                 await host.call(name, {"n": 1})
@@ -72,7 +71,7 @@ async def test_a_server_that_stays_away_is_tried_again_and_again(tmp_path: Path)
     async with host_on(tmp_path, a=raw("once", place=place)) as host:
         with pytest.raises(OutcomeUnknown):
             await host.call("go")
-        await until(lambda: "exit code 4" in here.reason(host))
+        await until(lambda: "exit code 4" in reason(host))
         with pytest.raises(EngineUnavailable, match="exit code 4"):
             await host.call("go")
         place.unlink()
@@ -85,7 +84,7 @@ async def test_a_lost_address_is_unavailable_until_it_is_back(
     way: str, http_server: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if way == "older-http":
-        here.speak_older(monkeypatch)
+        speak_older(monkeypatch)
     server = http_server(way.removeprefix("older-"))
     async with host_on(tmp_path, a=server.file()) as host:
         waiting = asyncio.create_task(host.call("double", {"n": 1_000_000}))
@@ -113,7 +112,7 @@ async def test_a_cancelled_call_ends_at_once_and_the_server_hears_of_it(
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            deadline = time.monotonic() + here.PATIENCE
+            deadline = time.monotonic() + PATIENCE
             while (await host.call(f"{prefix}heard"))["result"] != ["cancelled"]:
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.02)
@@ -138,7 +137,7 @@ async def test_a_server_that_answers_nothing_any_more_is_replaced(
         with pytest.raises(CallTimeout):
             await host.call("freeze", timeout=0.3)
         await until(lambda: states(host) == {"a": "failed"})
-        assert "does not answer" in here.reason(host)
+        assert "does not answer" in reason(host)
         monkeypatch.setattr(session, "LIST_SECONDS", 5.0)
         await until(lambda: states(host) == {"a": "ready"})
         assert await host.call("pid") != before
@@ -249,13 +248,13 @@ async def test_a_server_that_does_not_start_is_a_failed_engine_with_the_reason(
 ) -> None:
     async with host_on(tmp_path, a=raw(bad), b=real()) as host:
         assert states(host) == {"a": "failed", "b": "ready"}
-        assert says in here.states_reason(host, "a")
+        assert says in states_reason(host, "a")
 
 
 async def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
     async with host_on(tmp_path, a='ENGINE_CLASS = MCP\nMCP_COMMAND = ["no-such-program"]') as host:
         assert states(host) == {"a": "failed"}
-        assert "no-such-program" in here.reason(host)
+        assert "no-such-program" in reason(host)
 
 
 async def test_a_server_that_is_never_ready_holds_nobody_up_and_is_ended(
@@ -280,7 +279,7 @@ async def test_nothing_is_left_when_an_engine_closes(tmp_path: Path) -> None:
         pids = [int(word) for word in place.read_text().split()]
         assert all(map(runs, [child, *pids]))
     assert not [pid for pid in [child, *pids] if runs(pid)]
-    assert await leftovers(before, here.PATIENCE) == set()
+    assert await leftovers(before, PATIENCE) == set()
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
 
 
@@ -336,13 +335,13 @@ async def test_servers_end_with_a_host_that_is_killed(tmp_path: Path) -> None:
 async def test_a_session_that_the_server_forgot_is_begun_anew(
     http_server: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here.speak_older(monkeypatch)
+    speak_older(monkeypatch)
     server = http_server("json")
     async with host_on(tmp_path, a=server.file()) as host:
         assert await host.call("double", {"n": 1}) == "2.0"
         server.kill()
         server.start()  # before anybody asked
-        deadline = time.monotonic() + here.PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 assert await host.call("double", {"n": 2}) == "4.0"

@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import logging
 from collections.abc import Callable
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,7 @@ from enginehost.errors import ExecutionFailed, InvalidArguments
 from enginehost.testing import EngineContract
 from enginehost_engines.mcp import McpEngine
 
-
-def _here() -> Any:
-    spec = util.spec_from_file_location("mcp_conftest", Path(__file__).with_name("conftest.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-here = _here()
-host_on, names, real, raw, until = here.host_on, here.names, here.real, here.raw, here.until
+from .conftest import host_on, names, raw, real, reason, speak_older, states, until
 
 
 class TestMcp(EngineContract):
@@ -60,7 +48,7 @@ def file(
     """A file of a real server, for each transport and revision of the protocol."""
     older, _, way = request.param.rpartition("-")
     if older:
-        here.speak_older(monkeypatch)
+        speak_older(monkeypatch)
     return real if way == "stdio" else lasting_server(way).file
 
 
@@ -113,7 +101,7 @@ async def test_two_servers_with_one_name_are_a_conflict_and_nothing_more(
         tmp_path, a=lasting_server("http").file(include), b=lasting_server("http").file(include)
     ) as host:
         assert names(host) == ["double"]
-        assert here.states(host) == {"a": "ready", "b": "conflict"}
+        assert states(host) == {"a": "ready", "b": "conflict"}
 
 
 async def test_bound_parameters_are_filled_in_and_stand_in_no_spec(
@@ -228,9 +216,9 @@ async def test_a_wrong_credential_is_a_failed_engine_that_says_so(
 ) -> None:
     server = http_server("http", "letmein-1234567")
     async with host_on(tmp_path, a=server.file("AUTH_TOKEN = wrong-7654321")) as host:
-        assert here.states(host) == {"a": "failed"}
-        assert "401" in here.reason(host)
-        assert "wrong-7654321" not in here.reason(host)
+        assert states(host) == {"a": "failed"}
+        assert "401" in reason(host)
+        assert "wrong-7654321" not in reason(host)
 
 
 async def test_private_addresses_are_refused_where_the_host_refuses_them(
@@ -238,5 +226,5 @@ async def test_private_addresses_are_refused_where_the_host_refuses_them(
 ) -> None:
     text = http_server("http").file()
     async with host_on(tmp_path, settings={"private_networks": False}, a=text) as host:
-        assert here.states(host) == {"a": "failed"}
-        assert "private network" in here.reason(host)
+        assert states(host) == {"a": "failed"}
+        assert "private network" in reason(host)

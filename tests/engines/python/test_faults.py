@@ -334,8 +334,7 @@ asyncio.run(main())
 @pytest.fixture
 def off_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """What the host and its workers do where there is neither pidfd_open nor prctl; the interpreter."""
-    wait_on_thread = process.Worker._watch_exit_on_thread
-    monkeypatch.setattr(process.Worker, "_watch_exit", wait_on_thread)
+    monkeypatch.delattr(os, "pidfd_open")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['ctypes'] = None\n")
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')

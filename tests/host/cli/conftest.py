@@ -49,6 +49,24 @@ FAIL = """
     FUNCTION_NAME = fail
     FUNCTION_DESCRIPTION = Fail.
 """
+SLOW = """
+    ENGINE_CLASS = LocalPython
+    PYTHON_SCRIPT_PATH = slow.py
+    PYTHON_ISOLATION = none
+    FUNCTION_NAME = slow
+    FUNCTION_DESCRIPTION = Opens when the file `go` is there.
+"""
+SLOW_SCRIPT = """
+    import time
+    from pathlib import Path
+
+    while not Path({path!r}).exists():
+        time.sleep(0.02)
+
+    async def slow():
+        return "opened"
+"""
+TRUSTED = {"ENGINEHOST_IN_PROCESS_PYTHON": "true"}
 TOOLS = """
     async def add(a, b):
         return a + b

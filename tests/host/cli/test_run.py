@@ -23,7 +23,18 @@ import pytest
 from enginehost.address import binding_hint
 from enginehost.cli.log import ForPeople, JsonLines
 
-from .conftest import ADD, BROKEN, Running, program, run_until_its_page, running, write
+from .conftest import (
+    ADD,
+    BROKEN,
+    SLOW,
+    SLOW_SCRIPT,
+    TRUSTED,
+    Running,
+    program,
+    run_until_its_page,
+    running,
+    write,
+)
 
 HOLD = """
     ENGINE_CLASS = LocalPython
@@ -49,24 +60,6 @@ HOLD_SCRIPT = """
         while not Path({path!r}).exists():
             await asyncio.sleep(0.02)
 """
-SLOW = """
-    ENGINE_CLASS = LocalPython
-    PYTHON_SCRIPT_PATH = slow.py
-    PYTHON_ISOLATION = none
-    FUNCTION_NAME = slow
-    FUNCTION_DESCRIPTION = Opens when the file `go` is there.
-"""
-SLOW_SCRIPT = """
-    import time
-    from pathlib import Path
-
-    while not Path({path!r}).exists():
-        time.sleep(0.02)
-
-    async def slow():
-        return "opened"
-"""
-TRUSTED = {"ENGINEHOST_IN_PROCESS_PYTHON": "true"}
 CALLS = 1000
 
 

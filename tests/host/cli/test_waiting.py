@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import write
+from .conftest import SLOW, SLOW_SCRIPT, TRUSTED, write
 
 PATIENCE = 60.0
 """Seconds until a command that does not come to its end counts as hung."""
@@ -54,24 +54,6 @@ SCRIPT = """
         time.sleep(1.5)
         return "rested"
 """
-SLOW = """
-    ENGINE_CLASS = LocalPython
-    PYTHON_SCRIPT_PATH = slow.py
-    PYTHON_ISOLATION = none
-    FUNCTION_NAME = slow
-    FUNCTION_DESCRIPTION = Loads when the file `go` is there.
-"""
-SLOW_SCRIPT = """
-    import time
-    from pathlib import Path
-
-    while not Path({path!r}).exists():
-        time.sleep(0.01)
-
-    async def slow():
-        return "opened"
-"""
-TRUSTED = {"ENGINEHOST_IN_PROCESS_PYTHON": "true"}
 _PART = re.compile(r"\x1b\[(?P<numbers>[0-9;?]*)(?P<order>[A-Za-z])|(?P<text>[^\x1b])", re.DOTALL)
 
 
