@@ -8,6 +8,8 @@ FOLDER ?= smss
 # One worker per core: the tests start processes of their own.
 TEST_WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+# Other people's programs that the benchmarks measure too, each in an environment of its own.
+PEERS := .peers
 SLOW := interop or netns or browser or model or soak
 
 .PHONY: run test check format bench soak fuzz clean
@@ -28,7 +30,7 @@ format: $(VENV)/check
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/bench
+bench: $(VENV)/bench $(if $(BENCH_PEERS),,$(PEERS)/fastmcp/installed)
 	$(BIN)/python bench/all.py
 
 soak: $(VENV)/test
@@ -38,7 +40,7 @@ fuzz: $(VENV)/test
 	ENGINEHOST_FUZZ_SECONDS=$${ENGINEHOST_FUZZ_SECONDS:-300} $(PYTEST) -m "not ($(SLOW))" --timeout 0 $(ARGS)
 
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) $(PEERS) dist build
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -61,3 +63,9 @@ $(VENV)/check: pyproject.toml $(BIN)/python
 $(VENV)/bench: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group test --group bench
 	touch $@
+
+# A peer that cannot be installed is left out; the benchmarks run all the same.
+$(PEERS)/%/installed: pyproject.toml $(BIN)/python
+	@{ test -x $(@D)/bin/python || $(BIN)/python -m venv --without-pip $(@D); } && \
+	  $(BIN)/python -m pip --python $(@D)/bin/python install --quiet --group peers && touch $@ || \
+	  echo "$* could not be installed (can a package registry be reached?): the benchmarks leave it out" >&2

@@ -3,6 +3,8 @@
 Usage::
 
     [BENCH_PEERS=folder-of-virtual-environments] python bench/all.py
+
+``make bench`` installs the peers first (see ``peers.py``).
 """
 
 from __future__ import annotations

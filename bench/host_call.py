@@ -1,6 +1,7 @@
 """A call inside the host over the bare function: validation, limits, deadline, log record and metrics on.
 
-One core; the log lines go to the null device, and the thread that writes them is in the figures.
+One core; the log lines go to the null device, and the thread that writes them is in the figures. The limits
+of the rows that have some are so high that no call waits for them.
 
     python bench/host_call.py [RUNS=7] [CALLS=20000]
 """
@@ -24,10 +25,26 @@ from measuring import RUNS, SERVER_CORE, Spread, finish, introduce, pin, table, 
 from peers import figure, interpreter
 
 Measured = Callable[[], Awaitable[Any]]
-FUNCTIONS = {"add": "add_async", "add_waiting": "add_waiting", "add_on_thread": "add"}
+KIND = "LocalPython in the host"
+FUNCTIONS = {
+    "add": (KIND, "add_async"),
+    "add_waiting": (KIND, "add_waiting"),
+    "add_limited": (f"{KIND}, limited", "add_async"),
+    "add_waiting_limited": (f"{KIND}, limited", "add_waiting"),
+    "add_on_thread": (KIND, "add"),
+}
+"""Kind of engine and function of the script, by name."""
 ARGUMENTS = {"a": 1, "b": 2}
+LIMITED = "async def, MAX_CONCURRENCY and RATE_LIMIT set"
+LIMITED_WAITING = "async def that suspends, both set"
 SDK = "async def, recording OpenTelemetry SDK"
-MOST_MICROSECONDS = {"async def": 8.0, "async def that suspends": 12.0, SDK: 35.0}
+MOST_MICROSECONDS = {
+    "async def": 8.0,
+    LIMITED: 8.0,
+    "async def that suspends": 12.0,
+    LIMITED_WAITING: 12.0,
+    SDK: 35.0,
+}
 
 
 async def microseconds(call: Measured, count: int) -> tuple[float, float]:
@@ -56,7 +73,7 @@ def bare_functions(folder: Path) -> dict[str, Callable[..., Any]]:
     """The functions of the script, as Python has them."""
     space: dict[str, Any] = {}
     exec((folder / "add.py").read_text(), space)
-    return {name: space[function] for name, function in FUNCTIONS.items()}
+    return {name: space[function] for name, (_, function) in FUNCTIONS.items()}
 
 
 async def without_sdk(host: Host, folder: Path, runs: int, calls: int) -> dict[str, tuple[Spread, Spread]]:
@@ -73,8 +90,10 @@ async def without_sdk(host: Host, folder: Path, runs: int, calls: int) -> dict[s
         {
             "bare async def": (lambda: bare["add"](**ARGUMENTS), calls),
             "async def": (lambda: host.call("add", ARGUMENTS), calls),
+            LIMITED: (lambda: host.call("add_limited", ARGUMENTS), calls),
             "bare async def that suspends": (lambda: bare["add_waiting"](**ARGUMENTS), calls),
             "async def that suspends": (lambda: host.call("add_waiting", ARGUMENTS), calls),
+            LIMITED_WAITING: (lambda: host.call("add_waiting_limited", ARGUMENTS), calls),
             "bare asyncio.to_thread": (on_thread, calls // 10),
             "def on a thread": (lambda: host.call("add_on_thread", ARGUMENTS), calls // 10),
             "pydantic validate_call": (lambda: checked(**ARGUMENTS), calls),
@@ -140,11 +159,11 @@ def report(found: dict[str, tuple[Spread, Spread]]) -> None:
 def main(runs: int = 7, calls: int = 20_000) -> None:
     pin(SERVER_CORE)
     introduce("Host.call: what the host adds to a call, on uvloop")
-    with tempfile.TemporaryDirectory() as name, Path(os.devnull).open("w") as log:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as place, Path(os.devnull).open("w") as log:
+        folder = Path(place)
         write_script(folder)
-        for function, source in FUNCTIONS.items():
-            write(folder, "LocalPython in the host", function, source)
+        for name, (kind, function) in FUNCTIONS.items():
+            write(folder, kind, name, function)
         found = uvloop.run(measure(folder, log, runs, calls))
     if peer := interpreter("fastmcp"):
         alone = Spread([figure(peer, "call") for _ in range(RUNS)])

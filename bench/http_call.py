@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,10 +22,10 @@ from urllib.request import Request, urlopen
 
 from measuring import LOAD_CORE, RUNS, SERVER_CORE, Spread, finish, introduce, table, verdict
 from peers import interpreter
+from servers import running
 
 CONNECTIONS = 32
 TARGET = 0.9
-HERE = Path(__file__).parent
 PLAIN = '{"a":1,"b":2}'
 MCP = json.dumps(
     {
@@ -74,16 +73,9 @@ class Figures(NamedTuple):
 @contextmanager
 def serving(kind: str, python: str) -> Generator[tuple[int, str]]:
     """A server of this kind, on its core: its process and its URL."""
-    command = ["taskset", "-c", str(SERVER_CORE), python, str(HERE / "servers.py"), kind]
-    quiet = {**os.environ, "FASTMCP_LOG_LEVEL": "ERROR"}
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet, start_new_session=True)
-    try:
-        assert server.stdout is not None
-        path = "mcp" if kind == "fastmcp" else "v1/functions/add"
-        yield server.pid, f"http://127.0.0.1:{int(server.stdout.readline())}/{path}"
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait()
+    path = "mcp" if kind == "fastmcp" else "v1/functions/add"
+    with running(kind, SERVER_CORE, python) as (pid, port):
+        yield pid, f"http://127.0.0.1:{port}/{path}"
 
 
 def measure(kind: str, python: str, seconds: int, script: str) -> Figures:

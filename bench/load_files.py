@@ -1,8 +1,8 @@
 """10,000 smss files: loading them, editing one, what an engine weighs, and reading ``/metrics``.
 
-Each run is a process of its own on one core. *Adder* is an engine class that runs inside the host: what its
-functions weigh is the host's own memory. (A worker process, or the connections of a REST engine, come on top
-at the first call.)
+Each run is a process of its own on one core. What an engine weighs is what the memory of the host's process
+grew by, shared out: the functions of *LocalPython* are called in one worker process, those of *REST* at one
+service, and *Adder* is an engine class that runs inside the host.
 
     python bench/load_files.py [RUNS=5] [COUNT=10000]
 """
@@ -22,13 +22,17 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
+import uvloop
+
 from enginehost import Host, HostSettings
 from enginehost.engine import AbstractFunctionEngine
 from enginehost.plugins import PluginRegistry
 from enginehost.testing import engine_registry
 from folders import declaration, write_folder
-from measuring import RUNS, SERVER_CORE, Spread, finish, introduce, pin, table, verdict
+from measuring import LOAD_CORE, RUNS, SERVER_CORE, Spread, finish, introduce, pin, table, verdict
 from peers import figure, interpreter
+from scraping import pauses
+from servers import running
 
 KINDS = ("LocalPython", "REST", "Adder")
 EDITS = 5
@@ -57,71 +61,48 @@ def resident_kb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024
 
 
-async def measure(folder: Path, kind: str, count: int) -> dict[str, float]:
-    """One run: load, edit; where the engines are in the host, call all and read the metrics."""
+async def measure(folder: Path, kind: str, count: int, port: int) -> dict[str, float]:
+    """One run: load, edit, call all; where the engines are in the host, read the metrics under load."""
     registry = engine_registry(Adder, declaration(kind, "f")) if kind == "Adder" else PluginRegistry()
     before, begin, begun = resident_kb(), perf_counter(), process_time()
-    async with Host(folder, None, settings=HostSettings(), registry=registry) as host:
-        found = {"load": perf_counter() - begin, "load_cpu": process_time() - begun}
-        if len(host.catalog) != count:
-            raise RuntimeError(f"{len(host.catalog)} of {count} functions serve: {host.problems()[:1]}")
-        found["unused"] = (resident_kb() - before) / count
-        found["edit"], found["slowest_edit"] = await edits(host, folder, kind)
-        if kind == "Adder":
+    with Path(os.devnull).open("w") as log:  # noqa: ASYNC230 - nothing runs yet
+        async with Host(folder, None, settings=HostSettings(), registry=registry, log=log) as host:
+            found = {"load": perf_counter() - begin, "load_cpu": process_time() - begun}
+            if len(host.catalog) != count:
+                raise RuntimeError(f"{len(host.catalog)} of {count} functions serve: {host.problems()[:1]}")
+            found["unused"] = (resident_kb() - before) / count
+            found["edit"], found["slowest_edit"] = await edits(host, folder, kind, port)
             for number in range(count):
-                await host.call(f"f{number}", {"a": 1, "b": 2})
+                answer = await host.call(f"f{number}", {"a": 1, "b": 2})
+                if answer != 3:
+                    raise RuntimeError(f"f{number} answered {answer}")
             found["used"] = (resident_kb() - before) / count
-            found |= await scrape(host)
+            if kind == "Adder":
+                found |= await pauses(host, count)
     return found
 
 
-async def edits(host: Host, folder: Path, kind: str) -> tuple[float, float]:
+async def edits(host: Host, folder: Path, kind: str, port: int) -> tuple[float, float]:
     """Seconds until a written file serves: the middle one and the slowest."""
     await asyncio.sleep(1.0)  # the watcher is set up
     seconds: list[float] = []
     for number in range(EDITS):
         name = f"f{number * 7}"
-        text = declaration(kind, name).replace("Adds two numbers", f"Version {number}")
+        original = declaration(kind, name, port=port)
         begin = perf_counter()
-        (folder / f"{name}.smss").write_text(text)
+        (folder / f"{name}.smss").write_text(original.replace("Adds two numbers", f"Version {number}"))
         while host.entry(name).signature.description != f"Version {number}":  # noqa: ASYNC110 - as a caller looks
             await asyncio.sleep(0.002)
         seconds.append(perf_counter() - begin)
-        (folder / f"{name}.smss").write_text(declaration(kind, name))
+        (folder / f"{name}.smss").write_text(original)
         await asyncio.sleep(0.5)
     return median(seconds), max(seconds)
 
 
-async def scrape(host: Host) -> dict[str, float]:
-    """How long the metrics take on a thread, and the longest pause of the event loop meanwhile."""
-    gaps: list[float] = []
-
-    async def tick() -> None:
-        while True:
-            begin = perf_counter()
-            await asyncio.sleep(0.001)
-            gaps.append(perf_counter() - begin - 0.001)
-
-    ticker = asyncio.create_task(tick())
-    await asyncio.sleep(0.5)
-    idle = max(gaps)
-    gaps.clear()
-    begin = perf_counter()
-    text = await asyncio.to_thread(host.metrics)
-    seconds = perf_counter() - begin
-    ticker.cancel()
-    return {
-        "scrape": seconds,
-        "scrape_mb": len(text) / 1e6,
-        "gap": max(gaps) * 1000,
-        "idle_gap": idle * 1000,
-    }
-
-
-def run_apart(folder: Path, kind: str, count: int) -> dict[str, float]:
+def run_apart(folder: Path, kind: str, count: int, port: int) -> dict[str, float]:
     """:func:`measure` in a process of its own."""
-    command = [sys.executable, __file__, "one", str(folder), kind, str(count)]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    command = [sys.executable, __file__, "one", str(folder), kind, str(count), str(port)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 def report(found: Mapping[str, list[dict[str, float]]]) -> None:
@@ -139,42 +120,44 @@ def report(found: Mapping[str, list[dict[str, float]]]) -> None:
             f"{row['edit'].median:.3f}",
             f"{row['slowest_edit'].highest:.3f}",
             f"{row['unused'].median:.1f}",
-            f"{row['used'].median:.1f}" if "used" in row else "",
+            f"{row['used'].median:.1f}",
         ]
         for kind, row in spreads.items()
     ]
     table("smss files in a watched folder; memory for one engine", head, rows)
     row = spreads["Adder"]
     table(
-        "/metrics after a call of each function",
+        "/metrics over HTTP after a call of each function, while 32 connections call",
         ["", "median", "lowest", "highest"],
         [
-            ["seconds on a thread", *row["scrape"].cells(3)],
+            ["seconds", *row["scrape"].cells(3)],
             ["MB", *row["scrape_mb"].cells(2)],
+            ["calls/s meanwhile", *row["rate"].cells(0)],
             ["longest pause of the loop, ms", *row["gap"].cells(1)],
-            ["the same without a scrape, ms", *row["idle_gap"].cells(1)],
+            ["the same with the calls alone, ms", *row["idle_gap"].cells(1)],
         ],
     )
     for kind, row in spreads.items():
+        slowest = row["slowest_edit"].highest
         verdict(f"{kind}: seconds to load", row["load"].median, most=MOST_LOAD_SECONDS)
-        verdict(f"{kind}: seconds until an edit is live", row["edit"].median, most=MOST_EDIT_SECONDS)
+        verdict(f"{kind}: seconds until the slowest edit is live", slowest, most=MOST_EDIT_SECONDS)
         verdict(f"{kind}: kB for an engine nobody called", row["unused"].median, most=MOST_UNUSED_KB)
-    row = spreads["Adder"]
-    verdict("kB for an engine after its first call", row["used"].median, most=MOST_USED_KB)
-    verdict("ms of pause while the metrics are read", row["gap"].median, most=MOST_GAP_MS)
+        verdict(f"{kind}: kB for an engine after its first call", row["used"].median, most=MOST_USED_KB)
+    longest = spreads["Adder"]["gap"].highest
+    verdict("ms of the longest pause while the metrics are read", longest, most=MOST_GAP_MS)
 
 
 def main(runs: int = RUNS, count: int = 10_000) -> None:
     pin(SERVER_CORE)
     introduce(f"{count} smss files on one core")
     found: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, running("service", LOAD_CORE) as (_, port):
         for kind in KINDS:
             (folder := Path(name, kind)).mkdir()
-            write_folder(folder, kind, count)
+            write_folder(folder, kind, count, port)
         for _ in range(runs):
             for kind in KINDS:
-                found[kind].append(run_apart(Path(name, kind), kind, count))
+                found[kind].append(run_apart(Path(name, kind), kind, count, port))
     report(found)
     if peer := interpreter("fastmcp"):
         each = Spread([figure(peer, "load") for _ in range(runs)])
@@ -183,7 +166,8 @@ def main(runs: int = RUNS, count: int = 10_000) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["one"]:
-        print(json.dumps(asyncio.run(measure(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))))
+        one = measure(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        print(json.dumps(uvloop.run(one)))
     else:
         main(*(int(given) for given in sys.argv[1:]))
         finish()

@@ -1,16 +1,38 @@
-"""The servers of ``http_call.py``; ``servers.py KIND`` serves on a free port and prints it.
+"""The servers of the benchmarks; ``servers.py KIND CORE`` serves on a free port, on that core, and prints it.
 
 All run on the same uvicorn: uvloop, httptools, no access log. The host's own protocol for it, which writes
 head and body of an answer at once, also serves a bare route, to show what that alone brings.
 """
 
+# Annotations are not postponed here: FastAPI reads those of a function within a function.
+
 import asyncio
 import os
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
+
+from measuring import pin
+
+
+@contextmanager
+def running(kind: str, core: int, python: str = sys.executable) -> Generator[tuple[int, int]]:
+    """A server of this kind, in a process of its own: its process id and its port."""
+    quiet = {**os.environ, "FASTMCP_LOG_LEVEL": "ERROR"}
+    command = [python, __file__, kind, str(core)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet, start_new_session=True)
+    try:
+        assert server.stdout is not None
+        yield server.pid, int(server.stdout.readline())
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait()
 
 
 def bare() -> Any:
@@ -26,6 +48,20 @@ def bare() -> Any:
         return Response(orjson.dumps({"result": body["a"] + body["b"]}), media_type="application/json")
 
     return Starlette(routes=[Route("/v1/functions/add", add, methods=["POST"])])
+
+
+def service() -> Any:
+    """What REST functions call: any path, ``a`` and ``b`` in the query."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def add(request: Request) -> Response:
+        given = request.query_params
+        return Response(f"{float(given['a']) + float(given['b']):g}", media_type="application/json")
+
+    return Starlette(routes=[Route("/{name}", add)])
 
 
 def fastapi() -> Any:
@@ -60,7 +96,7 @@ def fastmcp() -> Any:
     return server.http_app(stateless_http=True, json_response=True)
 
 
-APPS = {"bare": bare, "bare, one write": bare, "fastapi": fastapi, "fastmcp": fastmcp}
+APPS = {"bare": bare, "bare, one write": bare, "service": service, "fastapi": fastapi, "fastmcp": fastmcp}
 
 ENGINES = {
     "host": ("LocalPython in the host", "add_async"),
@@ -102,9 +138,10 @@ async def serve_host(folder: Path, log: TextIO) -> None:
         await asyncio.Event().wait()
 
 
-def main(kind: str) -> None:
+def main(kind: str, core: int) -> None:
     import uvloop
 
+    pin(core)
     if kind in APPS:
         uvloop.run(serve_app(kind))
         return
@@ -119,4 +156,4 @@ def main(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

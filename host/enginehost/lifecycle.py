@@ -32,6 +32,9 @@ _CANNOT_SERVE = "cannot-serve"
 
 _TRY = "`enginehost validate --load` tries it without a host"
 
+_MANY = 1000
+"""So many files at once are a folder being loaded: what is made of them stays."""
+
 _log = logging.getLogger("enginehost.lifecycle")
 
 
@@ -98,7 +101,7 @@ class Engines:
         async with self._turn:
             self._drop(gone)
             if changed:
-                with uncollected():
+                with uncollected(stays=len(changed) >= _MANY):
                     self._place(changed, await self._thread.load(list(changed)))
             self.news.look()
 

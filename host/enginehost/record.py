@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from enginehost.errors import EngineHostError, InvalidRequest
+from enginehost.errors import EngineHostError, ExecutionFailed, InvalidArguments, InvalidRequest
 from enginehost.log_stream import Unwritten
 from enginehost.signature import FunctionSignature
 from enginehost.tracebacks import cause_traceback
@@ -104,6 +104,26 @@ class CallRecord:
     """The address of a client that was refused before it was known who it is."""
 
 
+_MOST_PLACES = 5
+
+
+def error_text(error: BaseException, *, said: bool) -> str:
+    """What a record says of an error: where arguments did not fit, not what they were.
+
+    ``said``: also what a function said itself, which may be anything.
+    """
+    if isinstance(error, InvalidArguments) and (found := error.detail.get("errors")):
+        places = [one["pointer"] or "the top" for one in found]
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        return f"the arguments do not fit at {', '.join(places[:_MOST_PLACES])}{more}"
+    if not said and isinstance(error, InvalidArguments | ExecutionFailed):
+        return str(error.detail.get("type", error.code))
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a plugin's class may have made it to fail
+        return f"({type(error).__name__} without a text)"
+
+
 _OWN_CAUSES = (CancelledError, EngineHostError)
 """How the host itself ends a call; a traceback of that tells nobody anything."""
 
@@ -151,7 +171,7 @@ def call_record(raw: RawRecord, redact: Callable[[str], str] = str) -> CallRecor
         parent_id=f"{raw.parent:016x}" if raw.parent else "",
         outcome=raw.outcome,
         duration_ms=round(raw.seconds * 1000, 4),
-        error=redact(str(error)) if error is not None else "",
+        error=redact(error_text(error, said=True)) if error is not None else "",
         cause=cause_text(error, redact=redact),
         arguments=raw.arguments,
         result=raw.result,

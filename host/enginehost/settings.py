@@ -115,6 +115,9 @@ class DatabusSettings(Section):
     transport: str = Field(
         default="cyclone", min_length=1, description="cyclone, or a transport that a plugin adds."
     )
+    tags: tuple[str, ...] = Field(
+        default=(), description="Only functions that have one of these tags are on the bus; absent: all."
+    )
 
 
 class PolicySettings(PolicyRules):

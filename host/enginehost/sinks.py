@@ -17,7 +17,7 @@ import orjson
 
 from enginehost.errors import ConfigError
 from enginehost.log_stream import LogStream, Unwritten
-from enginehost.record import CallRecord, RawRecord, Sink, Untaken, call_record, cause_text
+from enginehost.record import CallRecord, RawRecord, Sink, Untaken, call_record, cause_text, error_text
 from enginehost.safe_text import Redact
 from enginehost.values import encode
 
@@ -35,7 +35,10 @@ _log = logging.getLogger("enginehost.record")
 def line(
     record: RawRecord, event: str, *, cause: bool = False, values: bool = False, redact: Redact = str
 ) -> bytes:
-    """One record as a JSON line, made straight of the tuple: the host pays for one with each call."""
+    """One record as a JSON line, made straight of the tuple: the host pays for one with each call.
+
+    ``cause``: with what a function said and where it raised; ``values``: with arguments and result.
+    """
     (
         ended, function, engine, subject, tenant, face, span, trace, parent, outcome, seconds,
         error, arguments, result, peer,
@@ -57,7 +60,7 @@ def line(
     if peer:
         more["peer"] = peer
     if error is not None:
-        more["error"] = redact(_text(error))
+        more["error"] = redact(error_text(error, said=cause or values))
         if cause and (text := cause_text(error, redact=redact)):
             more["cause"] = text
     start = b"%b,%b" % (known, _encoded(more)[1:-2]) if more else known
@@ -156,7 +159,7 @@ def _for_people(record: RawRecord, redact: Redact) -> str:
     if record.error is None:
         return f"{text}\n"
     cause = cause_text(record.error, redact=redact).splitlines()
-    error = " ".join(redact(_text(record.error)).split())[:300]
+    error = " ".join(redact(error_text(record.error, said=True)).split())[:300]
     return "".join((f"{text}  {_visible(error)}\n", *(f"  | {_visible(line)}\n" for line in cause)))
 
 
@@ -167,14 +170,6 @@ def _from(peer: str) -> str:
 def _visible(text: str) -> str:
     """``text`` without what would steer a terminal or begin a line: a caller may have chosen it."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _text(error: BaseException) -> str:
-    """``str(error)``, which a plugin's class may have made to fail."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - see above
-        return f"({type(error).__name__} without a text)"
 
 
 def check_audit(path: Path) -> None:

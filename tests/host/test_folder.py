@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class EchoConfig(EngineConfig):
 
     text: str = Field(default="", description="What it answers.")
     script: str = Field(default="", description="A file it depends on.")
-    open_seconds: float = Field(default=0.0, description="How long opening takes.")
+    open_waits: bool = Field(default=False, description="Whether opening waits until it is let go.")
     open_fails: bool = Field(default=False, description="Whether opening fails.")
     wait: bool = Field(default=False, description="Whether a call waits until released.")
     must_exist: bool = Field(default=False, description="Whether no engine is made without the script.")
@@ -42,6 +42,8 @@ class Echo(AbstractFunctionEngine):
     config_model = EchoConfig
     config: EchoConfig
     closed: list[str] = []  # noqa: RUF012 - the tests read it
+    opening: list[str] = []  # noqa: RUF012 - likewise
+    opens: asyncio.Event
     release: asyncio.Event
 
     def __init__(self, context: EngineContext, config: EchoConfig) -> None:
@@ -50,7 +52,9 @@ class Echo(AbstractFunctionEngine):
             raise ConfigError(f"there is no file {config.script}")
 
     async def open(self) -> None:
-        await asyncio.sleep(self.config.open_seconds)
+        if self.config.open_waits:
+            Echo.opening.append(self.config.text)
+            await Echo.opens.wait()
         if self.config.open_fails:
             raise RuntimeError("cannot open today")
 
@@ -72,7 +76,7 @@ class Echo(AbstractFunctionEngine):
 def registry() -> PluginRegistry:
     registry = PluginRegistry([])
     registry.add_engine_class(Alias("Echo", "tests:Echo", ENGINES, "tests", "1"), Echo)
-    Echo.closed = []
+    Echo.closed, Echo.opening = [], []
     return registry
 
 
@@ -157,7 +161,7 @@ async def test_one_bad_file_hurts_no_other(folder: Path, registry: PluginRegistr
         "class": b"ENGINE_CLASS = Nobody\nFUNCTION_NAME = x\n",
         "noname": b"ENGINE_CLASS = Echo\n",
         "json": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = j\nFUNCTION_PARAMETERS = {{{\n",
-        "type": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = t\nOPEN_SECONDS = soon\n",
+        "type": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = t\nOPEN_WAITS = soon\n",
         "secret": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = s\nTEXT = ${secret:missing}\n",
         "cycle": b"ENGINE_CLASS = Echo\nFUNCTION_NAME = s\nTEXT = ${A}\nA = ${TEXT}\n",
         "huge": b"#" * (5 * 1024 * 1024),
@@ -214,6 +218,79 @@ async def test_an_editors_rename_dance_never_takes_the_function_away(
                 seen.add(await host.call("a"))
                 await asyncio.sleep(0.005)
             (folder / "a.smss~").unlink()
+
+
+@asynccontextmanager
+async def never_missing(host: Host, name: str) -> AsyncGenerator[None]:
+    """Call ``name`` all the time meanwhile; each call has to be answered."""
+    over, calls = asyncio.Event(), 0
+
+    async def keep_calling() -> None:
+        nonlocal calls
+        while not over.is_set():
+            await host.call(name)
+            calls += 1
+            await asyncio.sleep(0.001)
+
+    caller = asyncio.create_task(keep_calling())
+    try:
+        yield
+    finally:
+        over.set()
+        await caller
+    assert calls
+
+
+async def test_an_editor_that_leaves_a_gap_between_two_renames_never_takes_the_function_away(
+    folder: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("enginehost.following.GRACE_SECONDS", 1.0)  # so that a busy machine keeps within it
+    path = folder / "a.smss"
+    path.write_text(smss("a", "0"))
+    async with serving(folder, registry) as host, never_missing(host, "a"):
+        for number in (1, 2):
+            path.rename(folder / "a.smss~")
+            await asyncio.sleep(0.08)  # two looks of the watcher: it sees that the file is gone
+            (folder / "a.smss.new").write_text(smss("a", str(number)))
+            (folder / "a.smss.new").rename(path)
+            await answers(host, "a", str(number))
+            assert host.catalog.records["a"].state is EngineState.READY
+
+
+async def test_an_editor_that_empties_the_file_and_writes_it_anew_never_takes_the_function_away(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    path = folder / "a.smss"
+    path.write_text(smss("a", "0"))
+    async with serving(folder, registry) as host, never_missing(host, "a"):
+        for number in (1, 2):
+            text = smss("a", str(number))
+            with path.open("w") as file:
+                await in_state(host, "a", EngineState.STALE)  # the host has seen it empty
+                file.write(text[:30])
+                file.flush()
+                assert await host.call("a") == str(number - 1)
+                file.write(text[30:])
+            await answers(host, "a", str(number))
+            assert host.catalog.records["a"].state is EngineState.READY
+
+
+@pytest.mark.parametrize("half", ["", "ENGINE_CLASS = Ech", "ENGINE_CLASS = Echo\nFUNCTION_NA"])
+async def test_a_new_file_that_is_seen_half_written_is_live_when_it_is_complete(
+    half: str, folder: Path, registry: PluginRegistry
+) -> None:
+    text = smss("a", "whole")
+    assert text.startswith(half)
+    async with serving(folder, registry) as host:
+        with (folder / "a.smss").open("w") as file:
+            file.write(half)
+            file.flush()
+            await in_state(host, "a", EngineState.UNSUPPORTED if half.endswith("Ech") else EngineState.FAILED)
+            assert host.problems()
+            file.write(text[len(half) :])
+        await answers(host, "a", "whole")
+        assert host.catalog.records["a"].state is EngineState.READY
+        assert host.problems() == []
 
 
 async def test_a_broken_edit_leaves_the_old_version_serving_as_stale(
@@ -388,24 +465,31 @@ async def test_a_running_call_ends_on_the_version_it_started_on(
 async def test_a_slow_engine_is_loading_until_it_is_open_and_serves_its_old_version_meanwhile(
     folder: Path, registry: PluginRegistry
 ) -> None:
+    Echo.opens = asyncio.Event()
     path = folder / "a.smss"
     async with serving(folder, registry) as host:
-        path.write_text(smss("a", "1", open_seconds=0.3))
+        path.write_text(smss("a", "1", open_waits="true"))
         await in_state(host, "a", EngineState.LOADING)
         with pytest.raises(EngineUnavailable, match="loading"):
             await host.call("a")
+        Echo.opens.set()
         await answers(host, "a", "1")
-        path.write_text(smss("a", "2", open_seconds=0.3))
-        seen = {await host.call("a")}
-        while "2" not in seen:
-            seen.add(await host.call("a"))
-            await asyncio.sleep(0.01)
-        assert seen == {"1", "2"}
+        Echo.opens.clear()
+        path.write_text(smss("a", "2", open_waits="true"))
+
+        async def second_opens() -> bool:
+            return Echo.opening[-1] == "2"
+
+        await eventually(second_opens)
+        assert await host.call("a") == "1"
+        Echo.opens.set()
+        await answers(host, "a", "2")
 
 
 async def test_an_engine_that_does_not_open_says_why(folder: Path, registry: PluginRegistry) -> None:
+    Echo.opens = asyncio.Event()
     (folder / "fails.smss").write_text(smss("fails", open_fails="true"))
-    (folder / "slow.smss").write_text(smss("slow", open_seconds=30))
+    (folder / "slow.smss").write_text(smss("slow", open_waits="true"))
     async with serving(folder, registry, open_timeout=0.2) as host:
         for name, text in (("fails", "cannot open today"), ("slow", "within 0.2 s")):
             with pytest.raises(EngineUnavailable) as caught:

@@ -140,6 +140,9 @@ class Databus:
         )
 
     def _rights(self, signature: FunctionSignature) -> int:
+        wanted = self.config.tags
+        if wanted and not any(tag in wanted for tag in signature.tags):
+            return 0
         return self._host.policy.rights(BUS_CALLER, signature)
 
 

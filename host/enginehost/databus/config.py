@@ -27,7 +27,8 @@ class DatabusConfig:
     ``interface`` is an address or the name of a network interface; the bus leaves loopback only when
     another one is named. ``peers`` are addresses to look for participants at, where multicast does not
     reach them. ``service`` is the name under which all functions of this host are offered. ``transport`` is
-    ``cyclone``, or one that a plugin adds (hook ``register_transports``).
+    ``cyclone``, or one that a plugin adds (hook ``register_transports``). With ``tags``, only functions that
+    have one of them are offered.
     ``fragment_bytes`` is the largest piece that one datagram carries: 60,000 is fastest on loopback,
     about 1,300 avoids IP fragmentation on Ethernet. More than ``max_in_flight`` calls at once are
     refused as ``overloaded`` (three quarters of that from one participant; a host's own
@@ -45,6 +46,7 @@ class DatabusConfig:
     max_request_bytes: int = 10 * 1024 * 1024
     state_dir: Path | None = None
     transport: str = "cyclone"
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.domain <= LAST_DOMAIN:
@@ -75,6 +77,7 @@ def config_of(settings: HostSettings) -> DatabusConfig:
         interface=bus.interface,
         service=bus.service,
         transport=bus.transport,
+        tags=bus.tags,
         max_in_flight=settings.max_in_flight,
         state_dir=settings.state_dir,
     )

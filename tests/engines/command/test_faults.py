@@ -17,6 +17,7 @@ from enginehost.engine import Call, EngineState
 from enginehost.errors import CallTimeout, EngineUnavailable, ExecutionFailed, TooLarge
 from enginehost_engines.command import engine as command_engine
 from enginehost_engines.command import turns
+from enginehost_engines.command.flows import Printed
 
 from .conftest import Served, engine_of, eventually, python
 
@@ -173,27 +174,24 @@ async def test_a_stream_comes_as_it_is_printed_and_ends_when_it_is_left(served: 
     await eventually(lambda: not alive(int(mark.read_text())))
 
 
-async def test_a_slow_reader_holds_the_program_up(served: Served) -> None:
-    count = served.folder / "count"
-    code = f"""
-        import sys
-        out = open({str(count)!r}, "w")
-        for number in range(1_000_000):
-            sys.stdout.write("x" * 99 + chr(10))
-            if number % 1000 == 0:
-                out.seek(0); out.write(str(number)); out.flush()
-    """
-    served.smss("f", python(code), COMMAND_OUTPUT="lines")
+async def test_a_slow_reader_holds_the_program_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    held_up, most, take = asyncio.Event(), 0, Printed.take
+
+    def watched(printed: Printed, data: bytes) -> None:
+        nonlocal most
+        take(printed, data)
+        most = max(most, printed._held)
+        if printed._paused:
+            held_up.set()
+
+    monkeypatch.setattr(Printed, "take", watched)
+    served.smss("f", python("for _ in range(20_000): print('x' * 999)"), COMMAND_OUTPUT="lines")
     await served.host.start()
-    async with aclosing(served.host.stream("f", {})) as lines:
+    async with asyncio.timeout(60), aclosing(served.host.stream("f", {})) as lines:
         await anext(lines)
-        seen = -1
-        while seen != (seen := int(count.read_text() or 0)) or seen == 0:
-            await asyncio.sleep(0.3)
-        assert seen < 50_000
-        for _ in range(20_000):
-            await anext(lines)
-        await eventually(lambda: int(count.read_text() or 0) > seen)
+        await held_up.wait()
+        assert len([line async for line in lines]) == 19_999
+    assert most < 1_000_000  # of 20,000,000 bytes
 
 
 async def test_a_program_that_vanishes_fails_the_engine_until_it_is_back(
@@ -224,22 +222,26 @@ async def test_what_is_no_program_is_told(served: Served) -> None:
 
 async def test_no_more_programs_run_at_once_than_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "MOST", 2)
-    marks = tmp_path / "marks"
+    marks, go = tmp_path / "marks", tmp_path / "go"
     marks.mkdir()
     code = f"""
-        import os, time, pathlib
-        marks = pathlib.Path({str(marks)!r})
+        import os, pathlib, time
+        marks, go = pathlib.Path({str(marks)!r}), pathlib.Path({str(go)!r})
         mine = marks / str(os.getpid())
         mine.touch()
         print(len(list(marks.iterdir())))
-        time.sleep(0.05)
+        while not go.exists():
+            time.sleep(0.01)
         mine.unlink()
     """
     engine = engine_of(tmp_path, command=python(code))
     await engine.open()
     (function,) = engine.functions()
-    counts = await asyncio.gather(*(function.run({}, Call("f")) for _ in range(8)))
-    assert max(map(int, counts)) <= 2
+    calls = [asyncio.create_task(function.run({}, Call("f"))) for _ in range(8)]
+    await eventually(lambda: len(list(marks.iterdir())) >= 2)  # none ends before `go` is there
+    assert len(engine._running) == 2
+    go.touch()
+    assert max(map(int, await asyncio.gather(*calls))) == 2
     await engine.close()
 
 

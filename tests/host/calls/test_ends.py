@@ -132,19 +132,28 @@ async def test_a_stream_that_stalls_ends_at_its_deadline() -> None:
 
 
 async def test_every_call_in_flight_at_a_stop_is_answered_or_refused() -> None:
-    async def slow(arguments: dict[str, Any], call: Call) -> str:
-        await asyncio.sleep(arguments["seconds"])
+    begun, release, never = asyncio.Semaphore(0), asyncio.Event(), asyncio.Event()
+
+    async def work(arguments: dict[str, Any], call: Call) -> str:
+        begun.release()
+        await (release if arguments["ends"] else never).wait()
         return "done"
 
-    async with serving(function(slow)) as host:
-        tasks = [asyncio.create_task(host.call("f", {"seconds": 0.05 if n % 2 else 60})) for n in range(1000)]
-        await asyncio.sleep(0)
-        await host.stop(drain=0.3)
-        results = await asyncio.gather(*tasks, return_exceptions=True)
+    async with serving(function(work)) as host:
+        tasks = [asyncio.create_task(host.call("f", {"ends": n % 2 == 1})) for n in range(1000)]
+        for _ in tasks:
+            await begun.acquire()
+        patient = asyncio.create_task(host.stop(drain=60))
+        while host.accepting:
+            await asyncio.sleep(0)
         with pytest.raises(EngineUnavailable):
-            await host.call("f", {"seconds": 0})
-    assert results[1::2] == ["done"] * 500
-    assert {type(result) for result in results[0::2]} == {OutcomeUnknown}
+            await host.call("f", {"ends": True})
+        release.set()
+        assert await asyncio.gather(*tasks[1::2]) == ["done"] * 500
+        patient.cancel()
+        await host.stop(drain=0.0)
+        ended = await asyncio.gather(*tasks[0::2], return_exceptions=True)
+    assert {type(error) for error in ended} == {OutcomeUnknown}
 
 
 async def test_a_call_that_had_not_begun_when_the_host_stopped_may_be_repeated() -> None:

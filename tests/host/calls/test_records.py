@@ -41,17 +41,31 @@ async def test_each_call_is_one_log_line_without_values() -> None:
     assert lines[0]["function"] == "add"
     assert lines[0]["subject"] == "alice"
     assert len(lines[0]["call_id"]) == 16
-    assert "41" not in json.dumps(lines[0].get("arguments", ""))
+    assert "arguments" not in lines[0]
+    assert lines[1]["error"] == "the arguments do not fit at /a"
+    assert "secret-value" not in log.getvalue()
+
+
+async def repeats(arguments: dict[str, Any], call: Call) -> None:
+    raise ValueError(arguments["card"])
 
 
 async def test_the_audit_has_who_what_when_and_outcome_and_values_only_when_asked(tmp_path: Any) -> None:
     for values in (False, True):
         path = tmp_path / f"audit-{values}.jsonl"
-        async with serving(function(add, "add", NUMBERS), audit={"path": path, "values": values}) as host:
+        functions = function(add, "add", NUMBERS), function(repeats, "repeats")
+        async with serving(*functions, audit={"path": path, "values": values}) as host:
             await host.call("add", {"a": 4}, caller=Caller("bob", tenant="t"))
             with pytest.raises(UnknownFunction):
                 await host.call("nothing", caller=Caller("bob"))
-        done, refused = [json.loads(line) for line in path.read_text().splitlines()]
+            with pytest.raises(InvalidArguments):
+                await host.call("add", {"a": "4111-1111"})
+            with pytest.raises(ExecutionFailed):
+                await host.call("repeats", {"card": "4111-1111"})
+        done, refused, unfit, failed = [json.loads(line) for line in path.read_text().splitlines()]
+        assert ("4111-1111" in path.read_text()) == values
+        assert unfit["error"] == "the arguments do not fit at /a"
+        assert failed["error"] == ("repeats failed: ValueError: 4111-1111" if values else "ValueError")
         assert (done["subject"], done["tenant"], done["function"], done["outcome"]) == (
             "bob",
             "t",

@@ -209,7 +209,7 @@ class Running:
 def running(
     folder: Path, *words: str, env: Mapping[str, str] | None = None, until: str = "ready"
 ) -> Generator[Running]:
-    """A host that serves ``folder`` on a free port, without databus."""
+    """A host that serves ``folder`` on a free port (but not with ``--no-http``), without databus."""
     command: Sequence[str] = (
         *(sys.executable, "-m", "enginehost", "run", str(folder), "--http", "127.0.0.1:0"),
         *("--no-bus", "--log", "json", *words),
@@ -219,7 +219,8 @@ def running(
     )
     host = Running(process, "", [])
     try:
-        host.url = host.next_event("listening")["http"]
+        if "--no-http" not in words:
+            host.url = host.next_event("listening")["http"]
         if until != "listening":
             host.next_event(until)
         yield host

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
-from .conftest import program
+from .conftest import program, running
+
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -82,6 +86,30 @@ def test_a_broken_plugin_stops_no_command(folder: Path, site: dict[str, str], wo
     done = program(*words, cwd=folder.parent, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_broken_plugin_stops_no_run(folder: Path, site: dict[str, str]) -> None:
+    with running(folder, env=site) as host:
+        assert host.events[-1]["functions"] == 4
+        assert "this plugin is broken" in str(host.next_event("problem"))
+        with urlopen(Request(f"{host.url}/v1/functions/add", b'{"a": 1}', JSON), timeout=30) as answer:
+            assert answer.read() == b'{"result":2}'
+        host.signal(signal.SIGTERM)
+        assert host.ended() == 0
+    assert "Traceback" not in str(host.events)
+
+
+def test_a_broken_plugin_stops_no_new_function(folder: Path, site: dict[str, str]) -> None:
+    for kind in ("python", "rest", "LocalPython"):
+        done = program("new", kind, f"my_{kind}", cwd=folder.parent, env=site)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert (folder / f"my_{kind}.smss").exists()
+    broken = program("new", "Bad", "mine", cwd=folder.parent, env=site)
+    assert broken.returncode == 78
+    assert "this plugin is broken" in broken.stderr
+    assert "Traceback" not in broken.stderr
+    assert not (folder / "mine.smss").exists()
 
 
 def test_a_broken_command_says_so_itself(folder: Path, site: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -89,6 +90,43 @@ def test_it_serves_until_sigterm_and_ends_with_0(folder: Path) -> None:
         host.signal(signal.SIGTERM)
         assert host.ended() == 0
         assert [event["event"] for event in host.events][-2:] == ["stopping", "stopped"]
+
+
+def _listens(host: Running) -> bool:
+    """Whether the process has a TCP socket that waits for connections."""
+    process = Path(f"/proc/{host.process.pid}")
+    table = (process / "net/tcp").read_text() + (process / "net/tcp6").read_text()
+    listening = {f"socket:[{one[9]}]" for line in table.splitlines() if (one := line.split())[3] == "0A"}
+    files = set[str]()
+    for file in (process / "fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            files.add(str(file.readlink()))
+    return not files.isdisjoint(listening)
+
+
+def test_without_http_it_listens_nowhere_and_follows_its_folder(folder: Path) -> None:
+    with running(folder) as host:
+        assert _listens(host)
+    with running(folder, "--no-http") as host:
+        ready = host.events[-1]
+        assert (ready["http"], ready["address"], ready["functions"]) == (None, None, 4)
+        assert "listening" not in {event["event"] for event in host.events}
+        assert not _listens(host)
+        more = ADD.replace("= add", "= more") + "    PYTHON_FUNCTION_NAME = add\n"
+        write(folder, {"more.smss": more})
+        while "more" not in host.next_event("log").get("message", ""):
+            pass
+        host.signal(signal.SIGTERM)
+        assert host.ended() == 0
+        assert host.events[-1]["event"] == "stopped"
+
+
+def test_without_http_the_page_says_so(folder: Path) -> None:
+    done = run_until_its_page(folder, "import os", "os.environ['ENGINEHOST_HTTP__ENABLED'] = 'false'")
+    assert done.returncode == 0
+    assert "http     off" in done.stderr
+    assert "http://" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_sigint_ends_it_alike(folder: Path) -> None:
@@ -423,3 +461,11 @@ def test_the_log_for_people_says_whose_output_a_line_is_and_marks_further_lines(
 
     assert line("enginehost.engine.a.b\n", "00:00:00 ok\x1b[31m") == r"a.b\n: 00:00:00 ok\x1b[31m"
     assert line("enginehost.news", "one\n00:00:00 two") == "one\n  | 00:00:00 two"
+
+
+def test_json_is_one_word_for_a_log_and_errors_of_json(folder: Path) -> None:
+    with running(folder, "--log", "console", "--json") as host:
+        assert [event["event"] for event in host.events] == ["listening", "ready"]
+    done = program("run", "--json", "--http", "nonsense", cwd=folder.parent)
+    assert json.loads(done.stderr.splitlines()[-1])["error"]["code"] == "config"
+    assert done.returncode == 78

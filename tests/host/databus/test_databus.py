@@ -303,6 +303,16 @@ async def test_peers_see_and_call_what_the_policy_gives_to_anonymous(start_host,
     assert denied["metadata"]["error"]["code"] in ("forbidden", "unauthorized")
 
 
+async def test_tags_select_what_is_on_the_bus(start_host, peer):
+    host, _ = await start_host(tags=("math", "shop"))
+    host.put("sum", tags=("math", "demo"))
+    host.put("buy", tags=("shop",))
+    host.put("other", tags=("demo",))
+    host.put("bare")
+    await peer.sees("buy", "sum")
+    assert (await peer.call("sum", {"a": 1, "b": 2}))["result"] == "3"
+
+
 async def test_a_changed_policy_changes_what_is_on_the_bus(start_host, peer):
     host, bus = await start_host()
     host.put_all(["a", "b"])

@@ -95,6 +95,15 @@ async def test_a_wrong_token_is_401_everywhere_but_on_probes(serve: Any) -> None
             assert (await served.client.get("/healthz", headers=headers)).status_code == 200
 
 
+@pytest.mark.parametrize("body", [b"{", b'{"a": "x"}', b"[]", b" " * 2000, b'{"a": NaN}'], ids=str)
+async def test_who_calls_is_asked_before_what_is_called_and_sent(serve: Any, body: bytes) -> None:
+    async with serve(tokens=TOKENS, policy=POLICY, http={"max_body_bytes": 1000}) as served:
+        headers = bearer("wrong-token-altogether") | {"content-type": "application/json"}
+        for name in ("add", "whoami", "no_such"):
+            answer = await served.client.post(f"/v1/functions/{name}", content=body, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+
+
 async def test_metrics_need_a_token_where_there_are_tokens(serve: Any) -> None:
     async with serve(tokens=TOKENS) as served:
         assert (await served.client.get("/metrics")).status_code == 401

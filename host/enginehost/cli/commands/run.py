@@ -39,6 +39,7 @@ def run(
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None, typer.Option(help="The least severe line.")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As --log json; errors too.")] = False,
     config: Config = None,
 ) -> None:
     """Serve a folder of smss files until stopped.
@@ -60,7 +61,7 @@ def run(
         databus__interface=bus_interface,
         databus__enabled=False if no_bus else None,
         drain_seconds=drain,
-        log__format=log,
+        log__format="json" if json else log,
         log__level=log_level,
     )
     raise typer.Exit(run_host(folder, settings))
