@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginehost.errors import ConfigError
+from enginehost_engines.absence import no_file
 from enginehost_engines.python_source import PythonSource, read_source
 
 
@@ -44,6 +45,7 @@ def find_dotted(text: str, folder: Path, key: str) -> DottedClass:
         raise ConfigError(f"{key}: {text!r} is no dotted path", key=key, hint=hint, reason="bad-path")
     file = _module_file(folder, module)
     if file is None:
+        _check_not_odd(module, folder, key)
         _check_installed(module, folder, key)
         return DottedClass(module, name, None, None)
     try:
@@ -59,9 +61,22 @@ def find_dotted(text: str, folder: Path, key: str) -> DottedClass:
 
 
 def _module_file(folder: Path, module: str) -> Path | None:
+    return next((file for file in _candidates(folder, module) if file.is_file()), None)
+
+
+def _candidates(folder: Path, module: str) -> tuple[Path, Path]:
     base = folder.joinpath(*module.split(".")).resolve()
-    candidates = (base.with_suffix(".py"), base / "__init__.py")
-    return next((file for file in candidates if file.is_file()), None)
+    return base.with_suffix(".py"), base / "__init__.py"
+
+
+def _check_not_odd(module: str, folder: Path, key: str) -> None:
+    """A pipe, or a folder, in the place of the module is not passed over for want of a file."""
+    for file in _candidates(folder, module):
+        if file.exists():
+            hint = "put the module's text there"
+            raise ConfigError(
+                f"{key}: {no_file(file.name, file)}", key=key, hint=hint, reason="module-missing"
+            )
 
 
 def _check_installed(module: str, folder: Path, key: str) -> None:

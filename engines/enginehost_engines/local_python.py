@@ -18,6 +18,7 @@ from enginehost.config import BadValue, Code, EngineConfig
 from enginehost.engine import Call, EngineContext, Function, RunMode
 from enginehost.errors import ConfigError
 from enginehost.tracebacks import place_of
+from enginehost_engines.absence import no_file
 from enginehost_engines.init_code import NAME as INIT_KEY
 from enginehost_engines.init_code import init_commands, init_trees
 from enginehost_engines.parameter_check import mismatches
@@ -273,7 +274,7 @@ def _find_script(context: EngineContext, config: LocalPythonConfig) -> tuple[Pat
         if os.path.isfile(script):  # noqa: PTH113
             return _shared(script), [os.path.dirname(script)]  # noqa: PTH120
         hint = "the path is relative to the smss file"
-        raise _no_script("PYTHON_SCRIPT_PATH", config.python_script_path, hint)
+        raise _no_script("PYTHON_SCRIPT_PATH", no_file(config.python_script_path, script), hint)
     if not config.python_file_name:
         raise ConfigError(
             "the key PYTHON_SCRIPT_PATH is missing",
@@ -284,13 +285,16 @@ def _find_script(context: EngineContext, config: LocalPythonConfig) -> tuple[Pat
     own = context.folder / f"{context.alias}__{context.engine_id}"
     beside = context.path.with_suffix("") if context.path else own
     folders = [base / inner for base in dict.fromkeys((own, beside)) for inner in _SEMOSS_FOLDERS]
+    why = no_file(config.python_file_name, "")
     for folder in folders:
         script = (folder / config.python_file_name).resolve()
         if script.is_file():
             places = (str(place.resolve()) for place in folders if place.is_dir())
             return script, list(dict.fromkeys((str(script.parent), *places)))
+        if script.exists():
+            why = no_file(config.python_file_name, script)
     hint = f"it is looked for in the folder {own.name}, its app_root/version/assets and its py"
-    raise _no_script("PYTHON_FILE_NAME", config.python_file_name, hint)
+    raise _no_script("PYTHON_FILE_NAME", why, hint)
 
 
 @lru_cache(256)
@@ -299,8 +303,8 @@ def _shared(script: str) -> Path:
     return Path(script)
 
 
-def _no_script(key: str, text: str, hint: str) -> ConfigError:
-    return ConfigError(f"{key}: there is no file {text}", key=key, hint=hint, reason="script-missing")
+def _no_script(key: str, why: str, hint: str) -> ConfigError:
+    return ConfigError(f"{key}: {why}", key=key, hint=hint, reason="script-missing")
 
 
 def _script_key(config: LocalPythonConfig) -> str:

@@ -16,13 +16,14 @@ from enginehost.errors import (
     EngineUnavailable,
     ExecutionFailed,
     Forbidden,
+    InvalidArguments,
     Overloaded,
     Unauthorized,
     UnknownFunction,
 )
 from enginehost.limits import number_of_calls
 from enginehost.policy import CALL, VIEW, Policy
-from enginehost.record import Recorder, Stats
+from enginehost.record import Recorder, Stats, keep_places
 from enginehost.runtime import Runtime
 from enginehost.safe_text import Redact, class_name, explain, make_safe
 from enginehost.signature import FunctionSignature
@@ -206,6 +207,8 @@ class Admission:
     ) -> None:
         """Write down how ``call`` ended; ``runtime`` is that of the function, where it was let in."""
         engine_id = ""
+        if isinstance(failure, InvalidArguments):
+            keep_places(failure, arguments, frozenset() if runtime is None else runtime.declared)
         if runtime is None:
             self.refused[outcome] = self.refused.get(outcome, 0) + 1
         else:

@@ -22,7 +22,8 @@ from enginehost.signature import UNREAD, FunctionSignature
 if TYPE_CHECKING:
     from enginehost.runtime import Runtime
 
-_NOTHING_READ = FunctionSignature(UNREAD, tags=(UNREAD,))
+NOTHING_READ = FunctionSignature(UNREAD, tags=(UNREAD,))
+"""What is known of a file that could not be read, for the policy alone."""
 
 _log = logging.getLogger("enginehost.catalog")
 
@@ -48,8 +49,12 @@ class EngineRecord:
     engine: IFunctionEngine | None = None
     declared: FunctionSignature | None = None
     """What the file declares, also while the engine cannot serve it."""
-    in_doubt: FunctionSignature = _NOTHING_READ
+    in_doubt: FunctionSignature = NOTHING_READ
     """What can be read of it where nothing is ``declared``, for the policy alone."""
+    rejected: FunctionSignature | None = None
+    """What the newest version of the file declares, where that could not take over: it has the findings."""
+    shares_id_of: str = ""
+    """The id that the file declares, where another file has it."""
     withdrawn: tuple[FunctionSignature, ...] = ()
     """What an engine offered that says that it cannot serve any more."""
     running: int = 0
@@ -115,12 +120,22 @@ class Conflict:
     """A function that is not served because another engine has its name."""
 
     name: str
-    kept: EngineRecord
-    refused: EngineRecord
+    kept_entry: Entry
+    refused_entry: Entry
 
-    def diagnostic(self) -> Diagnostic:
-        """The conflict as a finding in the refused file."""
-        message = f"{self.name!r} is also declared by {self.kept.source}, which keeps the name"
+    @property
+    def kept(self) -> EngineRecord:
+        """The engine that has the name."""
+        return self.kept_entry.record
+
+    @property
+    def refused(self) -> EngineRecord:
+        """The engine that does not serve the function."""
+        return self.refused_entry.record
+
+    def diagnostic(self, keeper: str = "") -> Diagnostic:
+        """The conflict as a finding in the refused file; ``keeper`` is what to call the other one."""
+        message = f"{self.name!r} is also declared by {keeper or self.kept.source}, which keeps the name"
         hint = "give one of them another FUNCTION_NAME"
         return Diagnostic(self.refused.source, 0, 0, Severity.WARNING, "name-conflict", message, hint)
 
@@ -212,7 +227,7 @@ class Catalog:
     def conflicts(self) -> list[Conflict]:
         """Functions that are not served because another engine has their name."""
         return [
-            Conflict(name, self._claims[name][0].record, loser.record)
+            Conflict(name, self._claims[name][0], loser)
             for name in sorted(self._contested)
             for loser in self._claims[name][1:]
         ]

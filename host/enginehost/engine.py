@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from enginehost.call import CURRENT, Call, current_call
 from enginehost.function import Approval, Function, Limits, Run, RunMode, run_mode
-from enginehost.signature import Annotations, FunctionSignature
+from enginehost.signature import Annotations, FunctionSignature, without_parameters
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -73,6 +73,8 @@ class HostAccess:
     private_networks: bool = True
     max_workers: int | None = None
     """Worker processes at once; ``None`` leaves it to the engines."""
+    max_programs: int = 64
+    """Programs at once that engines start for a call each."""
 
 
 def _nothing_changed() -> None:
@@ -141,11 +143,16 @@ class EngineContext:
         return logging.getLogger(f"enginehost.engine.{self.engine_id}")
 
     def function(self, run: Run, mode: RunMode | None = None, **signature: Any) -> Function:
-        """A function with what the file says; ``signature`` replaces single fields of it."""
+        """A function with what the file says; ``signature`` replaces single fields of it.
+
+        What the file binds is taken out of the parameters, whoever described them.
+        """
         base = self.signature or FunctionSignature(self.engine_id)
         mode = mode or run_mode(run)
         if signature or mode.streams != base.streaming:
             base = replace(base, **{"streaming": mode.streams, **signature})
+        if self.bind:
+            base = replace(base, parameters=without_parameters(base.parameters, self.bind))
         return Function(
             signature=base,
             run=run,

@@ -10,7 +10,7 @@ from enginehost.diagnostics import Diagnostic, Severity, without
 from enginehost.folder import SUFFIX
 from enginehost.slot import Slot
 
-_DUPLICATE = "duplicate-engine-id"
+DUPLICATE_ID = "duplicate-engine-id"
 
 
 class EngineIds:
@@ -58,11 +58,12 @@ class EngineIds:
     def _label(self, slot: Slot, record: EngineRecord) -> None:
         """The id and the warning that fit the slot's place among those who declare its id."""
         declared = slot.declared_id
-        record.diagnostics = without(_DUPLICATE, record.diagnostics)
-        engine_id = declared
+        record.diagnostics = without(DUPLICATE_ID, record.diagnostics)
+        engine_id, record.shares_id_of = declared, ""
         if (first := min(self._claims[declared])) != slot.path:
             engine_id = f"{declared}~{self._place_of(slot.path)}"
-            record.diagnostics = (*record.diagnostics, duplicate_id(slot.path, declared, first))
+            record.shares_id_of = declared
+            record.diagnostics = (*record.diagnostics, duplicate_id(slot.path, declared, first.name))
         shown = self._catalog.records
         while (holder := shown.get(engine_id)) is not None and holder not in (record, slot.record):
             engine_id += "~"  # somebody declares what is derived here
@@ -76,11 +77,11 @@ class EngineIds:
 
 def of_ids(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Those findings that are about ids."""
-    return tuple(found for found in diagnostics if found.code == _DUPLICATE)
+    return tuple(found for found in diagnostics if found.code == DUPLICATE_ID)
 
 
-def duplicate_id(path: Path, declared: str, first: Path) -> Diagnostic:
-    """The finding in a file whose engine id belongs to the file ``first``."""
-    message = f"the engine id {declared!r} is also that of {first.name}, which keeps it"
+def duplicate_id(path: Path, declared: str, first: str) -> Diagnostic:
+    """The finding in a file whose engine id belongs to the file that is called ``first``."""
+    message = f"the engine id {declared!r} is also that of {first}, which keeps it"
     hint = "give each file its own ENGINE"
-    return Diagnostic(str(path), 0, 0, Severity.WARNING, _DUPLICATE, message, hint)
+    return Diagnostic(str(path), 0, 0, Severity.WARNING, DUPLICATE_ID, message, hint)

@@ -27,7 +27,31 @@ see besides stands in ``__cause__`` and goes to the log only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
+
+MOST_TEXT = 4000
+"""Characters of a text of an error that leave the host; texts that quote are cut far shorter."""
+
+
+def shortened(text: str, most: int = MOST_TEXT) -> str:
+    """The beginning and the end of a text that is longer than ``most``."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
+
+
+def bounded(value: Any) -> Any:
+    """A JSON value with each text in it shortened."""
+    if isinstance(value, str):
+        return shortened(value)
+    if isinstance(value, list | tuple):
+        return [bounded(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        found = cast("dict[Any, Any]", value)
+        return {bounded(name): bounded(item) for name, item in found.items()}
+    return value
+
+
+_MOST_NAME = 200
+"""Characters of a name nobody has that are said."""
 
 
 class ErrorRow(NamedTuple):
@@ -71,9 +95,13 @@ class EngineHostError(Exception):
     """Base of the tree; by itself: the host's own failure."""
 
     code: ClassVar[str] = "internal"
+    recorded: str = ""
+    """What log, audit and spans have in place of a message that quotes what a caller sent."""
 
-    def __init__(self, message: str, *, detail: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, message: str, *, detail: Mapping[str, Any] | None = None, recorded: str = "") -> None:
         super().__init__(message)
+        if recorded:
+            self.recorded = recorded
         self.message = message
         self.detail: dict[str, Any] = dict(detail or {})
 
@@ -144,7 +172,7 @@ class UnknownFunction(EngineHostError):
     code = "unknown_function"
 
     def __init__(self, name: str, *, nearest: list[str] | None = None, engine: bool = False) -> None:
-        nearest = nearest or []
+        nearest, name = nearest or [], shortened(name, _MOST_NAME)
         hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
         what = "no engine with the id" if engine else "no function named"
         super().__init__(f"{what} {name!r}{hint}", detail={"name": name, "nearest": nearest})

@@ -55,10 +55,12 @@ def why_unusable(path: Path) -> str:
     """Why something that is named like a smss file, and is no folder, is no file either."""
     if not _is_text(str(path)):
         return "its name is not UTF-8"
-    if path.is_symlink() and not path.exists():
+    # not Path's: where a link cannot be followed for want of rights, they raise
+    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
         return "the link leads to no file"
-    if path.is_dir():
-        return "the link leads to a folder of the system's"
+    if os.path.isdir(path):  # noqa: PTH112
+        system = _leads_to_the_system(str(path))
+        return f"the link leads to a folder {'of the system' if system else 'that holds it'}"
     return "it is neither a file nor a folder"
 
 
@@ -100,6 +102,7 @@ def look(root: Path) -> Listing:
     if not root.is_dir():
         listing.missing = True
         return listing
+    own = os.path.realpath(root)
     visited: set[tuple[int, int]] = set()
     pending = [str(root)]
     while pending:
@@ -110,37 +113,49 @@ def look(root: Path) -> Listing:
                 continue
             visited.add((status.st_dev, status.st_ino))
             with os.scandir(folder) as entries:
-                pending.extend(_look_at(entries, listing))
+                pending.extend(_look_at(entries, listing, own))
         except OSError:
             continue
         listing.folders.append(Path(folder))
     return listing
 
 
-def _look_at(entries: Iterable[os.DirEntry[str]], listing: Listing) -> list[str]:
+def _look_at(entries: Iterable[os.DirEntry[str]], listing: Listing, own: str) -> list[str]:
     folders: list[str] = []
     for entry in entries:
+        named = entry.name.lower().endswith(SUFFIX) and not entry.name.startswith(".")
         try:
-            named = entry.name.lower().endswith(SUFFIX) and not entry.name.startswith(".")
             if named and entry.is_file() and _is_text(entry.name):
                 status = entry.stat()
                 seen = Fingerprint(status.st_mtime_ns, status.st_size, status.st_ino)
                 listing.files[Path(entry.path)] = seen
             elif entry.is_dir():
                 if not pruned(entry.name):
-                    _look_at_folder(entry, listing, folders)
+                    _look_at_folder(entry, listing, folders, own)
             elif named:
                 listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
-        except OSError:
-            continue
+        except OSError:  # a link to itself; or it has gone
+            if named and os.path.lexists(entry.path):
+                listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
     return folders
 
 
-def _look_at_folder(entry: os.DirEntry[str], listing: Listing, folders: list[str]) -> None:
-    if not _is_text(entry.name) or (entry.is_symlink() and _leads_to_the_system(entry.path)):
+def _look_at_folder(entry: os.DirEntry[str], listing: Listing, folders: list[str], own: str) -> None:
+    if not _is_text(entry.name) or (entry.is_symlink() and _leads_astray(entry.path, own)):
         listing.unusable[Path(entry.path)] = why_unusable(Path(entry.path))
     else:
         folders.append(entry.path)
+
+
+def _leads_astray(path: str, own: str) -> bool:
+    """Whether a link leads to the system's folders, or to one that holds the link, or the folder ``own``.
+
+    Through such a one files would come in of which nobody thought.
+    """
+    target = os.path.realpath(path)
+    holds = os.path.join(target, "")  # noqa: PTH118 - plain strings, as above
+    places = (own, os.path.realpath(os.path.dirname(path)))  # noqa: PTH120
+    return _leads_to_the_system(path) or any(f"{place}/".startswith(holds) for place in places)
 
 
 def _leads_to_the_system(path: str) -> bool:

@@ -171,7 +171,8 @@ class Following:
     def _note_unusable(self, now: Mapping[Path, Fingerprint | None]) -> None:
         """Keep in step what is named like a smss file and is none."""
         for path, seen in now.items():
-            if seen is None and os.path.lexists(path) and not path.is_dir():
+            is_folder = os.path.isdir(path)  # noqa: PTH112 - Path's raises where it may not look
+            if seen is None and os.path.lexists(path) and not is_folder:
                 self._listing.unusable[path] = why_unusable(path)
             else:
                 self._listing.unusable.pop(path, None)

@@ -194,9 +194,11 @@ class Host:
             await self._following.stop()
         await self._invoker.end_held(asyncio.current_task())  # which cannot read on while it stops the host
         await self._drained(drain)
-        if self._invoker.stop_waiting():
+        stopped = self._invoker.stop_waiting()
+        await self._invoker.end_held()  # a reader that has stopped reading would never let them end
+        if stopped:
             await self._drained(2.0)
-        await self._invoker.end_held()
+            await self._invoker.end_held()
         if self._faces is not None:
             await self._faces.stop()
         if self.bus is not None:

@@ -63,6 +63,7 @@ class Invoker(Streams):
                 runtime.plain
                 and not coerce
                 and type(arguments) is dict
+                and (runtime.whole is None or runtime.whole.leaves(arguments))
                 and runtime.validator.at_once(arguments)
             ):
                 checked = arguments.copy()

@@ -6,13 +6,16 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from enginehost.errors import InvalidRequest
+from enginehost.errors import InvalidRequest, shortened
 from enginehost.json_values import kind_of
 from enginehost.values import decode
 from enginehost.values._convert import pieces
 
 MOST_CONTAINERS = 2**20
 """Lists and objects in one body: while many more live, the garbage collector holds up all calls for long."""
+
+_MOST_NAME = 200
+"""Characters of a key that are said."""
 
 
 def read_object(body: bytes, what: str = "the body") -> dict[str, Any]:
@@ -47,7 +50,10 @@ def _refuse_too_many(body: bytes, what: str) -> None:
 
 def _refuse_repeated(body: bytes, value: Any) -> None:
     if _bare(body).count(b":") != _keys(value):
-        raise InvalidRequest(f"the key {_repeated(body)!r} stands twice in one object")
+        raise InvalidRequest(
+            f"the key {shortened(_repeated(body), _MOST_NAME)!r} stands twice in one object",
+            recorded="a key stands twice in one object",
+        )
 
 
 def _bare(body: bytes) -> bytes:

@@ -237,6 +237,7 @@ class Engines:
         old = slot.record
         if old is not None and old.engine is not None and old.state is not EngineState.FAILED:
             old.move(EngineState.STALE, record.reason)
+            old.rejected = record.declared or record.in_doubt
             old.diagnostics = (*record.diagnostics, *of_ids(old.diagnostics))
             old.traceback = record.traceback
             self._catalog.put_record(old)

@@ -365,6 +365,7 @@ def folder_loader(
         in_process_python=settings.in_process_python,
         private_networks=settings.private_networks,
         max_workers=settings.max_workers,
+        max_programs=settings.max_programs,
     )
     return Loader(registry, secrets, sources(secrets, folder), access, secrets.redactor, changed, failed)
 

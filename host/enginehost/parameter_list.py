@@ -10,7 +10,7 @@ from typing import Any, cast
 from enginehost.given_schema import KEYWORDS, TYPE_HINT, schema_fault, with_json_types
 from enginehost.interpret import Declaration
 from enginehost.json_values import kind_of
-from enginehost.signature import NO_PARAMETERS, JsonSchema
+from enginehost.signature import NO_PARAMETERS, JsonSchema, without_parameters
 from enginehost.type_words import type_schema
 
 _PARAMETERS = "FUNCTION_PARAMETERS"
@@ -227,11 +227,7 @@ def object_schema(declaration: Declaration, parameters: Parameters, bind: Mappin
     if not bind:
         return schema
     _warn_of_bound(declaration, {name: None for name in bind if name not in parameters.properties})
-    schema["properties"] = {n: sub for n, sub in parameters.properties.items() if n not in bind}
-    schema["required"] = [name for name in parameters.required if name not in bind]
-    if not schema["required"]:
-        del schema["required"]
-    return schema
+    return without_parameters(schema, bind)
 
 
 def report_schema_fault(declaration: Declaration, key: str, fault: str) -> None:

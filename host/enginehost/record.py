@@ -11,12 +11,18 @@ import threading
 from asyncio import CancelledError
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from enginehost.errors import EngineHostError, ExecutionFailed, InvalidArguments, InvalidRequest
+from enginehost.errors import (
+    EngineHostError,
+    ExecutionFailed,
+    InvalidArguments,
+    InvalidRequest,
+    shortened,
+)
 from enginehost.log_stream import Unwritten
 from enginehost.signature import FunctionSignature
 from enginehost.tracebacks import cause_traceback
@@ -112,16 +118,56 @@ def error_text(error: BaseException, *, said: bool) -> str:
 
     ``said``: also what a function said itself, which may be anything.
     """
-    if isinstance(error, InvalidArguments) and (found := error.detail.get("errors")):
-        places = [one["pointer"] or "the top" for one in found]
-        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-        return f"the arguments do not fit at {', '.join(places[:_MOST_PLACES])}{more}"
+    if isinstance(error, EngineHostError) and error.recorded:
+        return error.recorded
+    if isinstance(error, InvalidArguments) and error.detail.get("errors"):
+        return _MISFIT
     if not said and isinstance(error, InvalidArguments | ExecutionFailed):
         return str(error.detail.get("type", error.code))
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - a plugin's class may have made it to fail
         return f"({type(error).__name__} without a text)"
+
+
+def error_line(error: BaseException, redact: Callable[[str], str], *, said: bool) -> str:
+    """:func:`error_text` for a line: without known secrets, and not too long."""
+    return shortened(redact(error_text(error, said=said)))
+
+
+def keep_places(error: InvalidArguments, arguments: Any, declared: Container[str]) -> None:
+    """Let the records of ``error`` say where the arguments of a call do not fit.
+
+    Of a place are named the properties that are ``declared``, and indexes of lists; other keys are the
+    caller's own data.
+    """
+    found = error.detail.get("errors")
+    if error.recorded or not found:
+        return
+    pointers = [str(one.get("pointer", "")) for one in found]
+    places = dict.fromkeys(_place(pointer, arguments, declared) or "the top" for pointer in pointers)
+    told = list(places)[:_MOST_PLACES]
+    more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+    error.recorded = f"{_MISFIT} at {', '.join(told)}{more}"
+
+
+def _place(pointer: str, value: Any, declared: Container[str]) -> str:
+    place = ""
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list | tuple) and key.isdecimal():
+            items = cast("Sequence[Any]", value)
+            value = items[int(key)] if len(key) < _MOST_DIGITS and int(key) < len(items) else None
+            place += f"/{step}"
+        else:
+            value = cast("Mapping[Any, Any]", value).get(key) if isinstance(value, Mapping) else None
+            place += f"/{step}" if key in declared else "/*"
+    return place
+
+
+_MISFIT = "the arguments do not fit"
+_MOST_DIGITS = 12
+"""Digits of the index of any list there is."""
 
 
 _OWN_CAUSES = (CancelledError, EngineHostError)
@@ -171,7 +217,7 @@ def call_record(raw: RawRecord, redact: Callable[[str], str] = str) -> CallRecor
         parent_id=f"{raw.parent:016x}" if raw.parent else "",
         outcome=raw.outcome,
         duration_ms=round(raw.seconds * 1000, 4),
-        error=redact(error_text(error, said=True)) if error is not None else "",
+        error=error_line(error, redact, said=True) if error is not None else "",
         cause=cause_text(error, redact=redact),
         arguments=raw.arguments,
         result=raw.result,

@@ -11,8 +11,18 @@ from enginehost.engine import RunMode
 from enginehost.errors import CallTimeout, TooLarge
 from enginehost.limits import Gate, TokenBucket
 from enginehost.record import Stats
-from enginehost.validation import Validator, check_arguments, check_result, closed, coerced, defaults
+from enginehost.schema_references import property_names
+from enginehost.validation import (
+    Validator,
+    check_arguments,
+    check_result,
+    closed,
+    coerced,
+    defaults,
+    refuse_names,
+)
 from enginehost.values import encode
+from enginehost.whole_numbers import whole_numbers
 
 _CALLER_FIELDS = ("subject", "tenant", "face", "scopes")
 
@@ -21,6 +31,7 @@ class Runtime:
     """One function, ready to be called."""
 
     __slots__ = (
+        "_declared",
         "bind",
         "bucket",
         "coerce",
@@ -40,6 +51,7 @@ class Runtime:
         "streams",
         "timeout",
         "validator",
+        "whole",
     )
 
     def __init__(self, entry: Entry, stats: Stats, default_timeout: float, max_result_bytes: int) -> None:
@@ -53,9 +65,11 @@ class Runtime:
         self.validator = Validator(closed(self.schema))
         result = function.signature.result
         self.result_validator = Validator(result) if result else None
+        self.whole = whole_numbers(self.schema)
         self.defaults = defaults(self.schema)
         self.bind = dict(function.bind)
         self.coerce = function.coerce_text
+        self._declared: frozenset[str] | None = None
         self.plain = not (self.defaults or self.bind or self.coerce)
         self.own_timeout = limits.timeout
         self.timeout = limits.timeout or default_timeout
@@ -70,6 +84,8 @@ class Runtime:
     ) -> dict[str, Any]:
         """What the function gets: ``given`` coerced where allowed, checked, with defaults and bound values.
 
+        Whole numbers that are declared as integers are of Python's type for them.
+
         Raises :class:`~enginehost.errors.InvalidArguments`; ``hurry`` as in
         :class:`~enginehost.validation.Validator`.
         """
@@ -80,9 +96,19 @@ class Runtime:
             arguments = self.defaults | dict(arguments)
         check_arguments(self.name, self.validator, arguments, hurry=hurry)
         arguments = dict(arguments)
+        if self.whole is not None:
+            arguments = self.whole.made(arguments, hurry=hurry)
         if self.bind:
+            refuse_names(self.name, self.bind.keys() & given.keys(), self.schema)
             arguments.update({name: _bound(value, caller) for name, value in self.bind.items()})
         return arguments
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """The names of all properties that the schema declares, anywhere in it."""
+        if self._declared is None:
+            self._declared = property_names(self.schema)
+        return self._declared
 
 
 def _bound(value: Any, caller: Caller) -> Any:

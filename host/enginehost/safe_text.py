@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from enginehost.errors import ConfigError, EngineHostError
+from enginehost.errors import ConfigError, EngineHostError, shortened
 from enginehost.local_paths import cut_paths
 from enginehost.values import NotJson, to_json
 
@@ -83,11 +83,12 @@ def make_safe(error: EngineHostError, redact: Redact, *, own: bool) -> None:
     """Make the message and the detail of ``error`` safe for a caller, in place.
 
     ``own``: the host itself made it, of words of its own and of what the caller sent; only known secrets
-    are looked for then, so that a pointer into the arguments is not taken for a path.
+    are looked for then, so that a pointer into the arguments is not taken for a path. No text stays longer
+    than :data:`~enginehost.errors.MOST_TEXT`.
     """
 
     def clean(text: str) -> str:
-        return redact(text) if own else safe_text(text, redact)
+        return shortened(redact(text)) if own else safe_text(text, redact)
 
     message = str(error.message)
     error.message = clean(message)
@@ -116,7 +117,7 @@ def _cleaned(value: Any, clean: Redact, redact: Redact) -> Any:
     if isinstance(value, dict):
         # a JSON pointer looks like a path
         return {
-            clean(name): redact(item)
+            clean(name): shortened(redact(item))
             if name == "pointer" and isinstance(item, str)
             else _cleaned(item, clean, redact)
             for name, item in cast("dict[str, Any]", value).items()

@@ -122,3 +122,18 @@ def _subschemas(keyword: str, wanted: Any) -> Iterable[Any]:
     if isinstance(wanted, list):
         return wanted
     return wanted.values() if keyword in _NAMED and isinstance(wanted, Mapping) else (wanted,)
+
+
+def property_names(schema: Any) -> frozenset[str]:
+    """The names of the properties that a schema, or a schema in it, declares."""
+    names: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, Mapping):
+            if isinstance(declared := found.get("properties"), Mapping):
+                names.update(map(str, declared))
+            waiting += found.values()
+        elif isinstance(found, list | tuple):
+            waiting += found
+    return frozenset(names)

@@ -219,6 +219,9 @@ class HostSettings(Section):
         default_factory=lambda: max(4, 2 * (os.cpu_count() or 1)),
         description="Worker processes at once; by default twice the processors, at least 4.",
     )
+    max_programs: Count = Field(
+        default=64, description="Programs of Command functions that run at once; others wait."
+    )
     in_process_python: bool = Field(
         default=False,
         description="Whether a smss file may run Python inside the host (PYTHON_ISOLATION=none).",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,3 +59,48 @@ class FunctionSignature:
     def required(self) -> tuple[str, ...]:
         """The names a caller must give."""
         return tuple(self.parameters.get("required") or ())
+
+
+def without_parameters(schema: JsonSchema, names: Collection[str]) -> dict[str, Any]:
+    """The object schema for callers of a function whose parameters ``names`` the host fills in itself.
+
+    No rule of it speaks of them any more, as far as none hides behind a ``$ref``. What depends on their
+    values, which callers do not know, is asked of nobody: a ``not``, an ``if`` with its ``then`` and
+    ``else``; and where they tell the branches of a ``oneOf`` apart, several branches may fit.
+    """
+    if not names:
+        return dict(schema)
+    kept = {keyword: _without(names, keyword, wanted) for keyword, wanted in schema.items()}
+    if kept.get("required") == [] != schema.get("required"):
+        del kept["required"]
+    if kept.get("not") != schema.get("not"):
+        del kept["not"]
+    if kept.get("if") != schema.get("if"):
+        kept = {keyword: wanted for keyword, wanted in kept.items() if keyword not in ("if", "then", "else")}
+    if kept.get("oneOf") != schema.get("oneOf"):
+        branches = {"anyOf": kept.pop("oneOf")}
+        kept |= {"allOf": [*kept.get("allOf", ()), branches]} if "anyOf" in kept else branches
+    return kept
+
+
+def _without(names: Collection[str], keyword: str, wanted: Any) -> Any:
+    """What ``keyword`` says when it does not speak of ``names``; what is no schema stays as it is."""
+    match keyword, wanted:
+        case "required", list():
+            return [name for name in wanted if not (isinstance(name, str) and name in names)]
+        case "allOf" | "anyOf" | "oneOf", list():
+            return [_without(names, "then", branch) for branch in wanted]
+        case "not" | "if" | "then" | "else", Mapping():
+            return without_parameters(wanted, names)
+        case "properties" | "default", Mapping():
+            return {name: value for name, value in wanted.items() if name not in names}
+        case "dependentRequired", Mapping():
+            return {n: _without(names, "required", more) for n, more in wanted.items() if n not in names}
+        case "dependentSchemas", Mapping():
+            return {n: _without(names, "then", more) for n, more in wanted.items() if n not in names}
+        case "propertyNames", {"enum": listed}:
+            return {**wanted, "enum": _without(names, "required", listed)}
+        case "examples", list():
+            return [_without(names, "default", example) for example in wanted]
+        case _:
+            return wanted

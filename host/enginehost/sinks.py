@@ -17,7 +17,7 @@ import orjson
 
 from enginehost.errors import ConfigError
 from enginehost.log_stream import LogStream, Unwritten
-from enginehost.record import CallRecord, RawRecord, Sink, Untaken, call_record, cause_text, error_text
+from enginehost.record import CallRecord, RawRecord, Sink, Untaken, call_record, cause_text, error_line
 from enginehost.safe_text import Redact
 from enginehost.values import encode
 
@@ -60,7 +60,7 @@ def line(
     if peer:
         more["peer"] = peer
     if error is not None:
-        more["error"] = redact(error_text(error, said=cause or values))
+        more["error"] = error_line(error, redact, said=cause or values)
         if cause and (text := cause_text(error, redact=redact)):
             more["cause"] = text
     start = b"%b,%b" % (known, _encoded(more)[1:-2]) if more else known
@@ -159,7 +159,7 @@ def _for_people(record: RawRecord, redact: Redact) -> str:
     if record.error is None:
         return f"{text}\n"
     cause = cause_text(record.error, redact=redact).splitlines()
-    error = " ".join(redact(error_text(record.error, said=True)).split())[:300]
+    error = " ".join(error_line(record.error, redact, said=True).split())[:300]
     return "".join((f"{text}  {_visible(error)}\n", *(f"  | {_visible(line)}\n" for line in cause)))
 
 

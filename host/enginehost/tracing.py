@@ -10,7 +10,7 @@ from typing import Any
 
 from enginehost.engine import CURRENT, Call
 from enginehost.errors import EngineHostError
-from enginehost.record import error_text
+from enginehost.record import error_line
 from enginehost.trace_context import state_members
 
 
@@ -62,7 +62,7 @@ class Tracing:
         span, token = started
         if failure is not None:
             span.set_attribute("error.type", outcome)
-            text = error_text(failure, said=True) if isinstance(failure, EngineHostError) else outcome
+            text = error_line(failure, str, said=True) if isinstance(failure, EngineHostError) else outcome
             span.set_status(StatusCode.ERROR, text)
         span.end()
         if token is not None:

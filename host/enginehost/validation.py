@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -242,6 +242,17 @@ def check_arguments(
         raise InvalidArguments(f"{name}: {message}", errors=[{"pointer": "", "message": message}]) from None
     errors = validator.errors(plain, hurry=hurry)
     raise InvalidArguments(summary(name, errors), errors=errors)
+
+
+def refuse_names(name: str, given: Collection[str], parameters: JsonSchema) -> None:
+    """Raise :class:`InvalidArguments` if there are names ``given`` that a caller may not set.
+
+    For what a schema lets in that admits more than it declares.
+    """
+    if given:
+        known = list(parameters.get("properties", {}))
+        entry = {"pointer": "", "message": unknown_names(dict.fromkeys(given), known), "allowed": known}
+        raise InvalidArguments(summary(name, [entry]), errors=[entry])
 
 
 def summary(name: str, errors: Sequence[Mapping[str, Any]]) -> str:

@@ -6,8 +6,8 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from enginehost.config import EngineConfig
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, EngineState
 from enginehost.entrypoints import ENGINES, Alias
 from enginehost.errors import ConfigError, EngineUnavailable, UnknownFunction
+from enginehost.following import Following
 from enginehost.plugins import PluginRegistry
 
-SECONDS = 10.0
+SECONDS = 60.0
 """How long a test waits for what should take a fraction of a second."""
 
 
@@ -202,21 +203,48 @@ async def test_an_edit_takes_effect_and_the_old_version_is_closed(
         await eventually(old_closed)
 
 
+class Grace:
+    """The time that something may be gone, which is over when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.over = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.over.set()
+        monkeypatch.setattr(Following, "_pause", lambda following, seconds: self._pause())
+
+    async def _pause(self) -> None:
+        self.begun.set()
+        await self.over.wait()
+
+    @contextmanager
+    def lasting(self) -> Generator[None]:
+        """Meanwhile it is not over; ``begun`` is set when the host has seen that something is gone."""
+        self.begun.clear()
+        self.over.clear()
+        try:
+            yield
+        finally:
+            self.over.set()
+
+
+@pytest.fixture
+async def grace(monkeypatch: pytest.MonkeyPatch) -> Grace:
+    return Grace(monkeypatch)
+
+
 async def test_an_editors_rename_dance_never_takes_the_function_away(
-    folder: Path, registry: PluginRegistry
+    folder: Path, registry: PluginRegistry, grace: Grace
 ) -> None:
     path = folder / "a.smss"
     path.write_text(smss("a", "0"))
-    async with serving(folder, registry) as host:
+    async with serving(folder, registry) as host, never_missing(host, "a"):
         for number in range(1, 6):
-            path.rename(folder / "a.smss~")
-            assert await host.call("a")
-            (folder / ".a.swp").write_text(smss("a", str(number)))
-            (folder / ".a.swp").rename(path)
-            seen: set[str] = set()
-            while str(number) not in seen:
-                seen.add(await host.call("a"))
-                await asyncio.sleep(0.005)
+            with grace.lasting():
+                path.rename(folder / "a.smss~")
+                assert await host.call("a") == str(number - 1)
+                (folder / ".a.swp").write_text(smss("a", str(number)))
+                (folder / ".a.swp").rename(path)
+            await answers(host, "a", str(number))
             (folder / "a.smss~").unlink()
 
 
@@ -242,17 +270,18 @@ async def never_missing(host: Host, name: str) -> AsyncGenerator[None]:
 
 
 async def test_an_editor_that_leaves_a_gap_between_two_renames_never_takes_the_function_away(
-    folder: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+    folder: Path, registry: PluginRegistry, grace: Grace
 ) -> None:
-    monkeypatch.setattr("enginehost.following.GRACE_SECONDS", 1.0)  # so that a busy machine keeps within it
     path = folder / "a.smss"
     path.write_text(smss("a", "0"))
     async with serving(folder, registry) as host, never_missing(host, "a"):
         for number in (1, 2):
-            path.rename(folder / "a.smss~")
-            await asyncio.sleep(0.08)  # two looks of the watcher: it sees that the file is gone
-            (folder / "a.smss.new").write_text(smss("a", str(number)))
-            (folder / "a.smss.new").rename(path)
+            with grace.lasting():
+                path.rename(folder / "a.smss~")
+                async with asyncio.timeout(SECONDS):
+                    await grace.begun.wait()
+                (folder / "a.smss.new").write_text(smss("a", str(number)))
+                (folder / "a.smss.new").rename(path)
             await answers(host, "a", str(number))
             assert host.catalog.records["a"].state is EngineState.READY
 
@@ -406,12 +435,10 @@ async def test_a_folder_that_is_swapped_never_loses_its_functions(
     other = folder.with_name("other")
     other.mkdir()
     (other / "a.smss").write_text(smss("a", "2"))
-    async with serving(folder, registry) as host:
+    async with serving(folder, registry) as host, never_missing(host, "a"):
         folder.rename(folder.with_name("old"))
         other.rename(folder)
-        while await host.call("a") == "1":
-            await asyncio.sleep(0.01)
-        assert await host.call("a") == "2"
+        await answers(host, "a", "2")
 
 
 async def test_a_folder_that_is_not_there_yet(tmp_path: Path, registry: PluginRegistry) -> None:
@@ -524,6 +551,60 @@ async def test_a_symlink_loop_is_read_once(folder: Path, registry: PluginRegistr
         assert [entry.name for entry in host.functions()] == ["a"]
 
 
+async def test_a_link_to_a_folder_that_holds_it_brings_nothing_in(
+    folder: Path, registry: PluginRegistry, tmp_path: Path
+) -> None:
+    (folder / "inner" / "deep").mkdir(parents=True)
+    (folder / "inner" / "a.smss").write_text(smss("a"))
+    (tmp_path / "secret.smss").write_text(smss("secret"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b.smss").write_text(smss("b"))
+    (folder / "out").symlink_to("../elsewhere")
+    links = {
+        folder / "uplink": "..",
+        folder / "self": ".",
+        folder / "odd.smss": "..",
+        folder / "inner" / "deep" / "up": tmp_path,
+        folder / "inner" / "deep" / "cycle": "..",
+        tmp_path / "elsewhere" / "back": folder,
+        tmp_path / "elsewhere" / "above": tmp_path,
+    }
+    for link, target in links.items():
+        link.symlink_to(target)
+    seen = {str(link).replace(str(tmp_path / "elsewhere"), str(folder / "out")) for link in links}
+    async with serving(folder, registry) as host:
+        assert [entry.name for entry in host.functions()] == ["a", "b"]
+        problems = host.problems()
+        assert {problem.message for problem in problems} == {"the link leads to a folder that holds it"}
+        assert {problem.path for problem in problems} == seen
+
+
+async def test_a_link_that_leads_nowhere_or_to_itself_is_left_out_with_a_warning(
+    folder: Path, registry: PluginRegistry
+) -> None:
+    (folder / "a.smss").write_text(smss("a", "1"))
+    (folder / "loop.smss").symlink_to("loop.smss")
+    (folder / "one.smss").symlink_to("other.smss")
+    (folder / "other.smss").symlink_to("one.smss")
+    (folder / "dangling.smss").symlink_to("nowhere")
+
+    def unusable(host: Host) -> dict[str, str]:
+        return {Path(one.path).stem: one.message for one in host.problems() if one.code == "unusable-file"}
+
+    async with serving(folder, registry) as host:
+        assert await host.call("a") == "1"
+        assert unusable(host) == dict.fromkeys(
+            ("loop", "one", "other", "dangling"), "the link leads to no file"
+        )
+        (folder / "loop.smss").unlink()
+        (folder / "late.smss").symlink_to("late.smss")
+
+        async def told() -> bool:
+            return unusable(host).keys() == {"late", "one", "other", "dangling"}
+
+        await eventually(told)
+
+
 async def test_a_folder_removed_while_the_host_runs_does_not_stop_it(
     folder: Path, registry: PluginRegistry
 ) -> None:
@@ -586,7 +667,6 @@ async def test_links_out_of_the_folder_are_followed_but_not_into_the_systems(
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.smss").write_text(smss("a", "A"))
     (folder / "out").symlink_to(tmp_path / "elsewhere")
-    (folder / "up").symlink_to("..")
     for number, target in enumerate(("/proc", "/", "/proc/self/root", "/dev/fd")):
         (folder / f"system{number}").symlink_to(target)
     async with serving(folder, registry) as host:
@@ -611,20 +691,19 @@ async def test_a_script_that_appears_mends_every_engine_that_names_it(
 
 
 async def test_a_folder_that_is_swapped_again_and_again_never_loses_its_functions(
-    folder: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+    folder: Path, registry: PluginRegistry, grace: Grace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("enginehost.following.FOLDER_GRACE_SECONDS", 1.5)
+    monkeypatch.setattr("enginehost.following.FOLDER_GRACE_SECONDS", 3600.0)
     (folder / "a.smss").write_text(smss("a", "1"))
     aside = folder.with_name("aside")
-    async with serving(folder, registry) as host:
+    async with serving(folder, registry) as host, never_missing(host, "a"):
         for _ in range(4):
-            folder.rename(aside)
-            for _ in range(50):
+            with grace.lasting():
+                folder.rename(aside)
+                async with asyncio.timeout(SECONDS):
+                    await grace.begun.wait()
                 assert await host.call("a") == "1"
-                await asyncio.sleep(0.01)
-            aside.rename(folder)
-            for _ in range(50):
-                assert await host.call("a") == "1"
-                await asyncio.sleep(0.01)
+                aside.rename(folder)
+            assert await host.call("a") == "1"
         (folder / "a.smss").write_text(smss("a", "2"))
         await answers(host, "a", "2")

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enginehost.errors import EngineHostError, ExecutionFailed, InvalidRequest
+from enginehost.errors import EngineHostError, ExecutionFailed, InvalidArguments, InvalidRequest
 from enginehost.json_arguments import read_object
-from enginehost.record import BUCKETS, RawRecord, Recorder, Stats, call_record, cause_text
+from enginehost.record import BUCKETS, RawRecord, Recorder, Stats, call_record, cause_text, keep_places
+from enginehost.validation import pointer
 
 
 def raw(number: int, function: str = "f") -> tuple[Any, ...]:
@@ -158,3 +159,35 @@ def test_what_a_caller_sent_wrong_leaves_no_traceback() -> None:
     failed = ExecutionFailed("f failed")
     failed.__cause__ = ValueError("a function's own")
     assert "a function's own" in cause_text(failed)
+
+
+NAMES = st.sampled_from(["name", "a/b", "a~b", "0", "7777", "secret", ""])
+VALUES = st.recursive(
+    st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(
+    arguments=st.dictionaries(NAMES, VALUES, max_size=3),
+    path=st.lists(NAMES | st.integers(0, 3), max_size=5),
+    declared=st.sets(NAMES),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_record_says_where_arguments_do_not_fit_in_declared_names_alone(
+    arguments: dict[str, Any], path: list[Any], declared: set[str]
+) -> None:
+    error = InvalidArguments("no", errors=[{"pointer": pointer(path), "message": "no"}])
+    keep_places(error, arguments, declared)
+    place = error.recorded.removeprefix("the arguments do not fit at ")
+    value: Any = arguments
+    steps = [] if place == "the top" else place.split("/")[1:]
+    assert len(steps) == len(path)
+    for step, key in zip(steps, path, strict=True):
+        known = str(key) in declared or (isinstance(value, list) and str(key).isdecimal())
+        assert step == (pointer([key])[1:] if known else "*")
+        if isinstance(value, list):
+            value = value[int(key)] if str(key).isdecimal() and int(key) < len(value) else None
+        else:
+            value = value.get(str(key)) if isinstance(value, dict) else None

@@ -21,6 +21,7 @@ from enginehost.errors import (
     TooLarge,
 )
 from enginehost.values import encode
+from enginehost_engines.command.code import values_in_code
 from enginehost_engines.command.config import CommandConfig
 from enginehost_engines.command.failures import failed, unusable
 from enginehost_engines.command.outputs import SHAPES, Lines
@@ -33,6 +34,8 @@ RETRY_SECONDS = 2.0, 300.0
 """How long until a program that has gone is looked for again; twice as long each time, up to the second."""
 
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "key", "credential")
+_HARMLESS = ("integer", "number", "boolean", "null")
+"""Types whose values say nothing in a script but themselves."""
 _OF_ANY_PROGRAM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
@@ -56,6 +59,7 @@ class CommandEngine(AbstractFunctionEngine):
         self._retry: asyncio.TimerHandle | None = None
         self._path = ""
         self._check_names()
+        self._check_code()
         for name, value in config.command_env.items():
             if value and any(word in name.casefold() for word in _SECRET_WORDS):
                 context.conceal(value)
@@ -119,7 +123,7 @@ class CommandEngine(AbstractFunctionEngine):
         try:
             words = self._line.words(arguments)
             stdin = self._stdin_of(arguments)
-            most = self.context.access.max_workers
+            most = self.context.access.max_programs
             semaphore = turns(most)
             await take(semaphore, most)
             program = Program(self.context.log)
@@ -171,6 +175,8 @@ class CommandEngine(AbstractFunctionEngine):
             path = self._program
             search = self._env.get("PATH", os.defpath)
             found, there = shutil.which(path, path=search), _is_file_on(search, path)
+        if found is None and os.sep in self._program and os.path.exists(path) and not there:  # noqa: PTH110
+            raise unusable(self._program, OSError(errno.EINVAL, ""))
         if found is None:
             kind = PermissionError if there else FileNotFoundError
             raise unusable(self._program, kind(errno.EACCES if there else errno.ENOENT, ""))
@@ -235,6 +241,23 @@ class CommandEngine(AbstractFunctionEngine):
             message = f"the program does not get {', '.join(unused)}"
             hint = f'write "{{{unused[0]}}}" into COMMAND, or COMMAND_STDIN = json'
             self.context.warn("COMMAND", "unused-parameter", message, hint)
+
+    def _check_code(self) -> None:
+        """A caller's text should be no part of a script: it could say anything in it."""
+        found = values_in_code(self._program, self._line.groups, self._stdin)
+        free = [name for name in found.names if self._is_free_text(name)] if found else []
+        if found and free:
+            message = f"what a caller gives for {', '.join(free)} is run as code by {found.program}"
+            self.context.warn("COMMAND", "value-as-code", message, found.hint)
+
+    def _is_free_text(self, name: str) -> bool:
+        if name in self.context.bind:
+            return str(self.context.bind[name]).startswith("$caller.")
+        signature = self.context.signature
+        schema = signature.properties.get(name) if signature else None
+        if not isinstance(schema, Mapping):
+            return True
+        return "enum" not in schema and "const" not in schema and schema.get("type") not in _HARMLESS
 
 
 def _unknown(key: str, name: str, declared: Sequence[str]) -> ConfigError:

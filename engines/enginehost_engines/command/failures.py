@@ -44,6 +44,8 @@ def unusable(program: str, error: OSError) -> EngineUnavailable:
         why, hint = "there is no such program", "install it, or correct COMMAND"
     elif isinstance(error, PermissionError):
         why, hint = "it may not be executed", "chmod +x makes it executable"
+    elif error.errno == errno.EINVAL:
+        why, hint = "it is no regular file", "name the file of a program"
     elif error.errno == errno.ENOEXEC:
         why, hint = "it is no program for this machine", "a script begins with #! and its interpreter"
     else:

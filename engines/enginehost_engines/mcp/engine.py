@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function, RunMode
 from enginehost.errors import ConfigError, EngineUnavailable, InvalidArguments, OutcomeUnknown
+from enginehost.signature import without_parameters
 from enginehost.values import NotJson, to_json
 from enginehost_engines.mcp.config import McpConfig
 from enginehost_engines.mcp.connection import Connection
-from enginehost_engines.mcp.tools import Offer, Selection, offers, without_bound
+from enginehost_engines.mcp.tools import Offer, Selection, offers
 
 if TYPE_CHECKING:
     from enginehost_engines.mcp.session import Session
@@ -117,7 +118,7 @@ class McpEngine(AbstractFunctionEngine):
         bind = {n: value for n, value in self.context.bind.items() if n in offer.signature.properties}
         signature = offer.signature
         if bind:
-            signature = replace(signature, parameters=without_bound(signature, tuple(bind)))
+            signature = replace(signature, parameters=without_parameters(signature.parameters, bind))
         return Function(
             signature=signature,
             run=run,

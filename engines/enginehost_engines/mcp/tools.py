@@ -7,7 +7,7 @@ reason for the log; what is only too long is shortened.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -240,12 +240,3 @@ def _with_fitting_default(schema: Any, definitions: Mapping[str, Any]) -> Any:
     except ValueError:
         fits = False
     return own if fits else {key: value for key, value in own.items() if key != "default"}
-
-
-def without_bound(signature: FunctionSignature, bound: Sequence[str]) -> JsonSchema:
-    """The parameters without those that the host fills in itself."""
-    schema = dict(signature.parameters)
-    schema["properties"] = {name: one for name, one in signature.properties.items() if name not in bound}
-    if "required" in schema:
-        schema["required"] = [name for name in signature.required if name not in bound]
-    return schema

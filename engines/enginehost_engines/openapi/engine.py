@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,8 @@ from anyio import from_thread, to_thread
 
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext, Function
 from enginehost.errors import ConfigError, EngineHostError
+from enginehost.signature import without_parameters
+from enginehost_engines.absence import no_file
 from enginehost_engines.openapi.calling import rest_config
 from enginehost_engines.openapi.config import OpenApiConfig, common_keys
 from enginehost_engines.openapi.documents import Documents, is_url, load_file, load_url, shown_url
@@ -83,7 +85,7 @@ class OpenApiEngine(AbstractFunctionEngine):
         self._url = config.openapi_spec if is_url(config.openapi_spec) else ""
         self._path = context.folder / config.openapi_spec
         if not self._url and not self._path.is_file():
-            message = f"OPENAPI_SPEC: there is no file {config.openapi_spec}"
+            message = f"OPENAPI_SPEC: {no_file(config.openapi_spec, self._path)}"
             raise ConfigError(message, hint="name a file beside this one, or a URL", key="OPENAPI_SPEC")
         self._selection = Selection(
             include=tuple(config.openapi_include),
@@ -132,7 +134,7 @@ class OpenApiEngine(AbstractFunctionEngine):
         operation = served.operation
         signature = operation.signature
         bind = {name: value for name, value in self.context.bind.items() if name in signature.properties}
-        seen = without(signature.parameters, {*bind, *operation.hidden})
+        seen = without_parameters(signature.parameters, {*bind, *operation.hidden})
         made = self.context.function(served.stream if operation.streams else served.run)
         return replace(
             made,
@@ -201,7 +203,7 @@ class OpenApiEngine(AbstractFunctionEngine):
     def _serving(self, operation: Operation, trusted: Origin | None) -> Served:
         properties = operation.signature.properties
         bound = {*operation.hidden, *(name for name in self.context.bind if name in properties)}
-        parameters = without(operation.signature.parameters, bound)
+        parameters = without_parameters(operation.signature.parameters, bound)
         context = replace(
             self.context,
             signature=replace(operation.signature, parameters=parameters),
@@ -253,12 +255,3 @@ class OpenApiEngine(AbstractFunctionEngine):
                 failed = True
             except Exception:
                 self.context.log.exception("the functions stay as they were")
-
-
-def without(parameters: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """The schema of the parameters that callers see."""
-    schema = dict(parameters)
-    if names:
-        schema["properties"] = {n: item for n, item in schema["properties"].items() if n not in names}
-        schema["required"] = [name for name in schema.get("required", []) if name not in names]
-    return schema

@@ -45,10 +45,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         _end_at_signals()
     from enginehost.cli.app import app
     from enginehost.cli.failures import REPORTING, report
+    from enginehost.cli.usage import nobody_reads
 
     _open_what_is_closed()
     REPORTING.reset(words)
     try:
-        app(args=words, prog_name="enginehost")
+        try:
+            app(args=words, prog_name="enginehost")
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        sys.exit(nobody_reads())
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # so rich and typer tell it
+            sys.exit(nobody_reads())
+        raise
     except Exception as error:  # noqa: BLE001 - the boundary: what a person sees is never a traceback
         sys.exit(report(error))

@@ -85,6 +85,7 @@ def _read_word(word: str, given: Given, limit: Callable[[], int]) -> None:
             f"{word!r} is no argument",
             hint="write name=text, name:=JSON, name=@file, - for JSON from stdin, or --json '{…}'",
         )
+    _unicode(name, word)
     if name.endswith(":"):
         name = name[:-1]
         data = _file(text[1:], limit()) if text.startswith("@") else text.encode("utf-8", "surrogateescape")
@@ -92,7 +93,7 @@ def _read_word(word: str, given: Given, limit: Callable[[], int]) -> None:
     elif text.startswith("@") and not text.startswith("@@"):
         _add(given.texts, given, {name: _text(text[1:], limit())})
     else:
-        _add(given.texts, given, {name: text[1:] if text.startswith("@@") else text})
+        _add(given.texts, given, {name: _unicode(text[1:] if text.startswith("@@") else text, name)})
 
 
 def _add(where: dict[str, Any], given: Given, found: Mapping[str, Any]) -> None:
@@ -115,6 +116,15 @@ def _json(data: bytes, where: str) -> Any:
         return read_value(data)
     except InvalidRequest as error:
         raise CommandError(f"{where}: {error.message}") from None
+
+
+def _unicode(text: str, what: str) -> str:
+    """``text`` as it is: bytes that are no UTF-8 come from the shell as surrogates, which no JSON has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CommandError(f"{what!r} is not UTF-8 text") from None
+    return text
 
 
 def _text(path: str, limit: int) -> str:

@@ -98,4 +98,4 @@ def loader_of(settings: HostSettings, folder: Path, registry: PluginRegistry) ->
 def _shared_id(record: EngineRecord, first: Path) -> list[Diagnostic]:
     if record.path is None or record.path == first:
         return []
-    return [duplicate_id(record.path, record.engine_id, first)]
+    return [duplicate_id(record.path, record.engine_id, first.name)]

@@ -34,7 +34,7 @@ class FolderSource:
         from enginehost.specs import spec_kinds
 
         entry = self.host.entry(self.host.resolve(name))
-        about = description(entry, spec_kinds())
+        about = description(self.host, entry, LOCAL, spec_kinds())
         return about | {"path": str(entry.record.path)} if entry.record.path else about
 
     async def spec(self, name: str, kind: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from enginehost.serve import HttpServer
 from enginehost.settings import HostSettings
 
 _MOST_OPEN_FILES = 65_536
-_ANSWER_SECONDS = 2.0
+_ANSWER_SECONDS = 1.0
 """How long answers that are being written may take after the last call has ended."""
 
 _KILL_SECONDS = 1.0
@@ -125,13 +125,13 @@ class _Running:
         os._exit(128 + number)  # worker processes end with their host
 
     def _write_down(self, number: int, busy: Call | None) -> None:
+        calls = self._host.in_flight
         self._on_loop(self._host.abandon)
         until = time.monotonic() + _KILL_SECONDS / 2
         while self._host.in_flight and time.monotonic() < until:
             time.sleep(0.01)
-        left = self._host.in_flight
         self._host.write_down(busy)
-        self._log.event("killed", signal=signal.Signals(number).name, calls=left)
+        self._log.event("killed", signal=signal.Signals(number).name, calls=calls)
 
     def _reload_policy(self) -> None:
         try:

@@ -127,7 +127,8 @@ class NewFiles:
 def new_files(kind: str, name: str, folder: Path, registry: Callable[[], PluginRegistry]) -> NewFiles:
     """The files of a new engine for ``folder``. ``registry`` gives the plugins, for kinds of theirs.
 
-    Raises :class:`CommandError` for a name that is none, ``ConfigError`` for a kind nobody provides.
+    Raises :class:`CommandError` for a name that is none and a kind nobody provides, ``ConfigError`` where
+    the plugin that provides it is broken.
     """
     if not _NAME.fullmatch(name):
         hint = "begin with a letter; letters, digits, _ and - may follow, 64 characters in all"
@@ -186,7 +187,9 @@ def _from_model(kind: str, names: Mapping[str, str], folder: Path, registry: Plu
         engine_class = registry.engine_class(kind)
     except ConfigError as error:
         hint = f"there are {', '.join([*KINDS, *_other_kinds(registry)])}; {error.hint}".removesuffix("; ")
-        raise ConfigError(error.message, hint=hint, reason=error.reason) from error
+        if error.reason != "unsupported-engine-class":
+            raise ConfigError(error.message, hint=hint, reason=error.reason) from error
+        raise CommandError(error.message, hint=hint) from error
     lines = [f"ENGINE_CLASS = {kind}", ""]
     if engine_class.requires_signature:
         lines += [

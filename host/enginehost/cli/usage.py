@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +29,17 @@ def told_as_errors() -> Generator[None]:
         if type(error).__name__ == _HELP:
             raise
         raise _command_error(error) from error
+
+
+def nobody_reads() -> int:
+    """The exit code where the reader of our output has gone (``| head``): that of SIGPIPE's shell convention.
+
+    What is still to be written is thrown away, so that nothing complains at the very end.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return 128 + signal.SIGPIPE
 
 
 def _command_error(error: Any) -> CommandError:

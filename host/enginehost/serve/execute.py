@@ -12,7 +12,7 @@ from enginehost.admission import as_told
 from enginehost.caller import Caller
 from enginehost.drive import resume
 from enginehost.engine import Call
-from enginehost.errors import EngineHostError
+from enginehost.errors import EngineHostError, Forbidden
 from enginehost.json_arguments import read_object
 from enginehost.serve.disconnect import Watch
 from enginehost.serve.events import QUIET_SECONDS, EventStream
@@ -74,6 +74,8 @@ class Exchange:
         name = shown
         sent: dict[str, Any] = {}
         try:
+            if self.caller.may_prove and not self.caller.authenticated:
+                self._ask_for_proof(shown)
             headers = self._headers
             if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
                 check_media(headers)
@@ -90,6 +92,13 @@ class Exchange:
         except EngineHostError as error:
             told = error if kind is None else for_model(self._host, error, kind, (name, shown), sent)
             await self.fail(shown, told)
+
+    def _ask_for_proof(self, shown: str) -> None:
+        """Refuse who showed no proof and needs one, before anything that was sent is looked at."""
+        if self._host.accepting:
+            entry = self._host.entry(function_name(self._host, shown, self.caller), self.caller)
+            if not self._host.policy.may_call(self.caller, entry.signature):
+                raise Forbidden("anonymous callers may not call that")
 
     async def _as_the_function_takes_them(
         self, name: str, kind: str, arguments: dict[str, Any]

@@ -1,7 +1,8 @@
-"""Bounds a request's head (its first line and headers): in size, and in the time it may take to arrive.
+"""Bounds a request's head (its first line and headers), and what frames its body (chunk extensions,
+trailers): in size, and in the time they may take to arrive.
 
-uvicorn bounds neither where httptools parses. A client that sends a head byte by byte, or one without
-end, would hold a connection and memory for as long as it likes.
+uvicorn bounds neither where httptools parses. A client that sends them byte by byte, or without end, would
+hold a connection and memory for as long as it likes, and the event loop with one trailer that keeps growing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from enginehost.serve.problem import HttpRefusal, problem_headers, problem_json,
 MOST_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 15.0
 """How long a head may take from its first byte. Before that a connection may be idle as between requests."""
-_LINGER_SECONDS = 1.0
+_OWN_BYTES_OF_A_CHUNK = 24
+"""Of what frames a body, each chunk may have so many bytes for its size and line ends: they bring data."""
+LINGER_SECONDS = 1.0
 """How long a refused client is still read from: closing at once would take the answer back (TCP reset)."""
 
 _log = logging.getLogger("enginehost.http")
@@ -43,6 +46,15 @@ class HeadGuard(asyncio.Protocol):
     """Bytes that the head may still have; 0 when it was refused."""
     _late: asyncio.TimerHandle | None = None
     """Runs while a head is incomplete."""
+    _unfinished: Any = None
+    """The request whose body was incomplete when data last came; the numbers below are of that body."""
+    _fed = 0
+    _seen = 0
+    carried = 0
+    """Bytes of data in what was fed to the parser; the parser's side counts them, and the chunks."""
+    chunks = 0
+    _stalled: asyncio.TimerHandle | None = None
+    """Runs while only framing comes where data is awaited."""
 
     def in_head(self) -> bool:
         """Whether a request has begun, or must yet begin, and its headers are not complete."""
@@ -66,6 +78,7 @@ class HeadGuard(asyncio.Protocol):
         if self.crowd is not None:
             self.crowd.leave(self)
         self._stop_waiting()
+        self._go_on()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -76,9 +89,15 @@ class HeadGuard(asyncio.Protocol):
         super().data_received(data)
         if self.in_head():
             self._grow(len(data))
-        elif self._late is not None:
+            return
+        if self._late is not None:
             self._stop_waiting()
-        elif self.cycle is not None and self.cycle.response_complete and self.timeout_keep_alive_task is None:
+        cycle = self.cycle
+        if cycle is None:
+            return
+        if cycle.more_body:
+            self._weigh_framing(cycle, len(data))
+        if cycle.response_complete and self.timeout_keep_alive_task is None:
             self._be_idle()  # blank lines, or the rest of a body nobody wants: uvicorn has stopped the timer
 
     @property
@@ -119,6 +138,37 @@ class HeadGuard(asyncio.Protocol):
         _log.info("a connection was closed: the head of a request did not arrive within %g s", HEAD_SECONDS)
         self.transport.close()
 
+    def _weigh_framing(self, cycle: Any, size: int) -> None:
+        """Look at the body of ``cycle``, which is incomplete, when ``size`` bytes more have come."""
+        if cycle is not self._unfinished:  # in these bytes its head ended: they are not weighed
+            self._unfinished = cycle
+            self._fed = self._seen = self.carried = self.chunks = 0
+            self._go_on()
+            return
+        self._fed += size
+        if self._fed - self.carried > MOST_HEAD_BYTES + _OWN_BYTES_OF_A_CHUNK * self.chunks:
+            what = "the chunk extensions and trailers of a body"
+            self.break_off(HttpRefusal(431, f"{what} may have {MOST_HEAD_BYTES} bytes together"))
+        elif self.carried != self._seen:
+            self._seen = self.carried
+            self._go_on()
+        elif self._stalled is None and not cycle.response_complete:
+            self._stalled = self.loop.call_later(HEAD_SECONDS, self._give_up_body, cycle)
+
+    def _give_up_body(self, cycle: Any) -> None:
+        self._stalled = None
+        if cycle is self.cycle and cycle.more_body and not cycle.response_complete:
+            self.break_off(HttpRefusal(408, f"nothing but framing of the body came for {HEAD_SECONDS:g} s"))
+
+    def _go_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def break_off(self, error: HttpRefusal) -> None:
+        """Refuse the request whose body is arriving, and read no more."""
+        raise NotImplementedError
+
     def _refuse(self) -> None:
         error = HttpRefusal(431, f"the head of a request may have {MOST_HEAD_BYTES} bytes")
         self.say_last(error, "Request Header Fields Too Large")
@@ -126,6 +176,7 @@ class HeadGuard(asyncio.Protocol):
     def read_no_more(self) -> None:
         """Whatever comes now is dropped."""
         self._stop_waiting()
+        self._go_on()
         self._room = 0
 
     def say_last(self, error: HttpRefusal, phrase: str) -> None:
@@ -148,7 +199,7 @@ class HeadGuard(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.write(answer)
             self.transport.write_eof()
-            self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+            self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _stop_waiting(self) -> None:
         self._room = MOST_HEAD_BYTES if self._room > 0 else 0

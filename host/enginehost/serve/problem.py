@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from starlette.types import Send
 
-from enginehost.errors import EngineHostError, InvalidRequest, Overloaded, Unauthorized
+from enginehost.errors import EngineHostError, InvalidRequest, Overloaded, Unauthorized, bounded
+from enginehost.record import error_text
 from enginehost.values import encode
 
 HeaderList = list[tuple[bytes, bytes]]
@@ -45,19 +46,19 @@ def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:
     of its ``detail`` stand beside the standard members too, as RFC 9457 has extension members (``errors``,
     ``nearest``, ``limit``, ``retry_after``, …), except those whose names are taken (``type``, ``status``).
     """
-    status = status_of(error)
+    status, body = status_of(error), bounded(error.to_json())
     title = HTTPStatus(status).phrase if isinstance(error, HttpRefusal) else error.row.title
     document: dict[str, Any] = {
         "type": f"urn:enginehost:error:{error.code}",
         "title": title,
         "status": status,
-        "detail": error.message,
+        "detail": body["message"],
         "code": error.code,
     }
     if instance:
         document["instance"] = instance
-    document.update((key, value) for key, value in error.detail.items() if key not in _RESERVED)
-    document["error"] = error.to_json()
+    document.update((key, value) for key, value in body.get("detail", {}).items() if key not in _RESERVED)
+    document["error"] = body
     return document
 
 
@@ -88,7 +89,7 @@ async def refuse(
     A refusal without a call (``instance``) is not in the host's record of calls: it is logged here.
     """
     if not instance:
-        _log.info("request refused with %d: %s", status_of(error), error.message)
+        _log.info("request refused with %d: %s", status_of(error), error_text(error, said=True))
     await respond(
         send, status_of(error), problem_headers(error) + (headers or []), problem_json(error, instance)
     )

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocols, with bounded heads of requests, and with each answer sent in one piece.
+"""uvicorn's HTTP protocols, with bounded heads and framing of requests, each answer sent in one piece.
 
 ASGI hands over head and body one after the other, and uvicorn writes each by itself: two system calls and
 two packets for a short answer, which cost more than all that the host does for a call.
@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from enginehost.serve.heads import HeadGuard
+from enginehost.serve.heads import LINGER_SECONDS, HeadGuard
 from enginehost.serve.problem import HttpRefusal
 
 _STATUS_LINE = b"HTTP/1.1 "
@@ -30,6 +30,9 @@ class OneWrite(asyncio.Transport):
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._head = b""
+        self.lingers = False
+        """Whether the client is still read from for a moment after the last word, so that it arrives."""
+        self._parting = False
 
     def write(self, data: Any) -> None:
         """Send ``data``, behind a head that waits; keep it if it is a head."""
@@ -45,7 +48,12 @@ class OneWrite(asyncio.Transport):
     def close(self) -> None:
         """Send what waits, and close."""
         self._flush()
-        self._transport.close()
+        if self.lingers and not self._parting and not self._transport.is_closing():
+            self._parting = True
+            self._transport.write_eof()
+            self._loop.call_later(LINGER_SECONDS, self._transport.close)
+        elif not self._parting:
+            self._transport.close()
 
     def can_write_eof(self) -> bool:
         """Whether the client can be told that nothing more comes, and still be heard."""
@@ -62,7 +70,7 @@ class OneWrite(asyncio.Transport):
 
     def is_closing(self) -> bool:
         """Whether it is closed or closes."""
-        return self._transport.is_closing()
+        return self._parting or self._transport.is_closing()
 
     def pause_reading(self) -> None:
         """Take no more from the client for now."""
@@ -89,29 +97,41 @@ class OneWrite(asyncio.Transport):
 class _Connection(HeadGuard):
     scope: Any
     """Of the request that was last begun."""
+    _out: OneWrite
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(OneWrite(transport))
+        self._out = OneWrite(transport)
+        super().connection_made(self._out)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP as every other mistake is answered, and close (uvicorn calls it)."""
         begun = self.cycle
         if begun is None or begun.scope is not self.scope or not begun.more_body:
             self.say_last(HttpRefusal(400, "this is not a valid HTTP request"), "Bad Request")
-        elif begun.response_complete:  # a second answer would pass for that to another request
+        else:
+            self.break_off(HttpRefusal(400, "the body of this request is not valid HTTP"))
+
+    def break_off(self, error: HttpRefusal) -> None:
+        """Refuse the request whose body is arriving, and read no more."""
+        begun = self.cycle
+        self.read_no_more()
+        self._out.lingers = True
+        if begun.response_complete:  # a second answer would pass for that to another request
             self.transport.close()
         else:
-            self.read_no_more()
             begun.keep_alive = False
-            heard, begun.message_event = begun.message_event, _NoBody()
+            heard, begun.message_event = begun.message_event, _NoBody(error)
             heard.set()
 
 
 class _NoBody:
-    """Stands in for the event on which a request's body is awaited, when its rest is no HTTP."""
+    """Stands in for the event on which a request's body is awaited, when its rest is refused."""
+
+    def __init__(self, error: HttpRefusal) -> None:
+        self._error = error
 
     async def wait(self) -> None:
-        raise HttpRefusal(400, "the body of this request is not valid HTTP")
+        raise self._error
 
     def set(self) -> None: ...
 
@@ -120,6 +140,19 @@ class _NoBody:
 
 class H11Connection(_Connection, H11Protocol):
     """A connection parsed by h11."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        next_event = self.conn.next_event
+
+        def counted() -> Any:
+            event = next_event()
+            if isinstance(event, h11.Data):
+                self.carried += len(event.data)
+                self.chunks += event.chunk_start
+            return event
+
+        self.conn.next_event = counted
 
     def in_head(self) -> bool:
         """Whether the parser waits for the rest of a head, or for one to begin."""
@@ -138,5 +171,15 @@ with suppress(ImportError):
         def in_head(self) -> bool:
             """Whether uvicorn has yet to read the method: it does when the headers are complete."""
             return not self.scope or "method" not in self.scope
+
+        def on_body(self, body: bytes) -> None:
+            """Data of a body has come."""
+            self.carried += len(body)
+            super().on_body(body)
+
+        def on_chunk_header(self) -> None:
+            """A chunk begins, perhaps the last, empty one. Headers are trailers now, which decide nothing."""
+            self.chunks += 1
+            self.headers = []
 
     HttpProtocol = HttpToolsConnection

@@ -22,6 +22,7 @@ from enginehost.errors import (
     UnknownFunction,
 )
 from enginehost.serve import views
+from enginehost.serve.disclosure import Reader
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
 from enginehost.serve.openapi import OpenApi
@@ -84,7 +85,7 @@ class Routes:
         if kind := request.query_params.get("format"):
             face = self._host.face_names(kind).to_face(name)
             return _json(to_spec(entry.signature, kind, name=face))
-        return _json(views.description(entry, spec_kinds()))
+        return _json(views.description(self._host, entry, _exchange(request).caller, spec_kinds()))
 
     async def tools(self, request: Request) -> Response:
         """The functions as a list of tools of the kind ``?format=`` (default ``openai``)."""
@@ -141,8 +142,9 @@ class Routes:
         if record is None or declared is None or not self._host.policy.may_view(caller, declared):
             return
         if record.state is EngineState.CONFLICT:
-            text = f"engine {engine_id} cannot be called: {record.reason}"
-            raise EngineUnavailable(text, state=str(record.state), reason=record.reason)
+            reason = Reader(self._host, caller).reason(record)
+            text = f"engine {engine_id} cannot be called: {reason}"
+            raise EngineUnavailable(text, state=str(record.state), reason=reason)
         self._host.entry(declared.name, caller)
 
     async def openapi(self, request: Request) -> Response:

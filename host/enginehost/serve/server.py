@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep idle connections, so that none sends into one that closes."""
 
+_LAST_WORDS_SECONDS = 0.2
+"""How long the answers of calls that the server itself has ended may take."""
+
 
 class _Server(uvicorn.Server):
     """uvicorn that tells when it listens, and leaves the signals to the host."""
@@ -101,15 +104,22 @@ class HttpServer:
     async def stop(self, drain: float = 5.0) -> None:
         """Accept no further connection; wait for running responses up to ``drain`` seconds, then end them.
 
-        A call that is ended is answered with 503. Stop the host first: until this returns, whoever still
-        comes reads 503 (and ``/readyz`` says *draining*) rather than meeting a closed port.
+        A call that is ended is answered, unless its client has stopped reading: then its connection is cut.
+        Stop the host first: until this returns, whoever still comes reads 503 (and ``/readyz`` says
+        *draining*) rather than meeting a closed port.
         """
         if self._server is None or self._task is None:
             return
         self._server.config.timeout_graceful_shutdown = math.ceil(drain)
         self._server.should_exit = True
         self._server.leave.set()
+        await asyncio.wait({self._task}, timeout=drain)
+        _cut_silent(self._server)  # before uvicorn cancels their tasks, which would go on waiting for them
         await self._task
+        if answering := self._server.server_state.tasks.copy():
+            await asyncio.wait(answering, timeout=_LAST_WORDS_SECONDS)
+            _cut_silent(self._server)
+            await asyncio.wait(answering, timeout=_LAST_WORDS_SECONDS)
         self._server = self._task = None
 
     async def _bind(self, waiting: int) -> socket.socket:
@@ -126,6 +136,14 @@ class HttpServer:
                 hint=binding_hint(error),
                 reason="http-address",
             ) from error
+
+
+def _cut_silent(server: uvicorn.Server) -> None:
+    """Cut the connections of clients that do not read what is already sent to them."""
+    connections: list[Any] = list(server.server_state.connections)
+    for connection in connections:
+        if connection.flow.write_paused:
+            connection.transport.abort()
 
 
 def _crowded(protocol: type[asyncio.Protocol], crowd: Crowd) -> type[asyncio.Protocol]:

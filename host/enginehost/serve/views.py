@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from enginehost.caller import LOCAL, Caller
-from enginehost.catalog import EngineRecord, Entry
+from enginehost.catalog import NOTHING_READ, Conflict, Entry
 from enginehost.diagnostics import Diagnostic
 from enginehost.engine import Limits
+from enginehost.folder import UNUSABLE
 from enginehost.safe_text import safe_text
+from enginehost.serve.disclosure import Reader
 from enginehost.signature import Annotations, FunctionSignature
 
 if TYPE_CHECKING:
@@ -37,13 +39,13 @@ def summary(entry: Entry) -> dict[str, Any]:
     }
 
 
-def description(entry: Entry, kinds: Sequence[str]) -> dict[str, Any]:
-    """Everything a caller may know of a function; ``specs`` are links to its spec of each kind."""
+def description(host: Host, entry: Entry, caller: Caller, kinds: Sequence[str]) -> dict[str, Any]:
+    """Everything ``caller`` may know of a function; ``specs`` are links to its spec of each kind."""
     signature, function = entry.signature, entry.function
     path = function_path(signature.name)
     return {
         **summary(entry),
-        "engine": entry.record.to_json(),
+        "engine": entry.record.to_json() | {"reason": Reader(host, caller).reason(entry.record)},
         "parameters": signature.parameters,
         "result": signature.result,
         "annotations": _hints(signature.annotations),
@@ -84,33 +86,39 @@ def engines(host: Host, caller: Caller) -> list[dict[str, Any]]:
     """The engines of which the caller may view something, with what they serve to it and what is wrong.
 
     One that serves nothing (it failed, loads, or others have its names) is judged by what it declares, or by
-    its id. ``problems`` is ``None`` for those whom :func:`problems` tells nothing.
+    its id. ``problems`` is ``None`` for those whom :func:`problems` tells nothing, and who may not view all
+    that the file declares.
     """
     served: dict[str, list[str]] = {}
     for entry in host.functions(caller):
         served.setdefault(entry.record.engine_id, []).append(entry.name)
-    conflicts: dict[str, list[Diagnostic]] = {}
+    conflicts: dict[str, list[Conflict]] = {}
     for conflict in host.catalog.conflicts():
-        conflicts.setdefault(conflict.refused.engine_id, []).append(conflict.diagnostic())
-    told = _may_read_problems(host, caller)
+        conflicts.setdefault(conflict.refused.engine_id, []).append(conflict)
+    told, reader = _may_read_problems(host, caller), Reader(host, caller)
     return [
         {
             **record.to_json(),
+            "reason": reader.reason(record),
             "functions": served.get(engine_id, []),
-            "problems": [_problem(host, one) for one in (*record.diagnostics, *conflicts.get(engine_id, ()))]
-            if told
+            "problems": [_problem(host, one) for one in reader.findings(record, conflicts.get(engine_id, ()))]
+            if told and reader.may_view_all(record)
             else None,
         }
         for engine_id, record in sorted(host.catalog.records.items())
-        if engine_id in served or _may_view(host, record, caller)
+        if engine_id in served or reader.may_view_some(record)
     ]
 
 
 def problems(host: Host, caller: Caller) -> list[dict[str, Any]] | None:
-    """What is wrong with the host as a whole; where it knows callers, only for those that it knows."""
+    """What is wrong with the host as a whole; where it knows callers, only for those that it knows.
+
+    Of files that are none nobody can say what they would declare, and their names stand for that.
+    """
     if not _may_read_problems(host, caller):
         return None
-    return [_problem(host, found) for found in host.own_problems()]
+    all_files = Reader(host, caller).may_view(NOTHING_READ)
+    return [_problem(host, found) for found in host.own_problems() if all_files or found.code != UNUSABLE]
 
 
 def _may_read_problems(host: Host, caller: Caller) -> bool:
@@ -127,11 +135,3 @@ def _problem(host: Host, found: Diagnostic) -> dict[str, Any]:
         "message": safe_text(found.message, host.redactor),
         "hint": safe_text(found.hint, host.redactor),
     }
-
-
-def _may_view(host: Host, record: EngineRecord, caller: Caller) -> bool:
-    if caller is LOCAL:
-        return True
-    entries = host.catalog.entries_of(record.engine_id)
-    declared = [entry.signature for entry in entries] or [record.declared or record.in_doubt]
-    return any(host.policy.may_view(caller, signature) for signature in declared)

@@ -24,7 +24,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from enginehost.errors import ConfigError, InvalidRequest
+from enginehost.errors import ConfigError, InvalidRequest, shortened
 from enginehost.names import face_name
 from enginehost.signature import FunctionSignature
 from enginehost.specs._arguments import arguments_in, arguments_out
@@ -45,6 +45,9 @@ _KINDS: dict[str, SpecKind] = {
     "mcp": MCP,
     "genesis": GENESIS,
 }
+
+_MOST_NAME = 100
+"""Characters of a kind that nobody knows that are said."""
 
 SPEC_KINDS: tuple[str, ...] = tuple(_KINDS)
 """The kinds that are always there; :func:`spec_kinds` has those of plugins too."""
@@ -147,7 +150,9 @@ def _kind(kind: str) -> SpecKind:
     if found is None:
         kinds = list(_KINDS)
         raise InvalidRequest(
-            f"no kind of spec is called {kind!r}; there are {', '.join(kinds)}", detail={"kinds": kinds}
+            f"no kind of spec is called {shortened(kind, _MOST_NAME)!r}; there are {', '.join(kinds)}",
+            detail={"kinds": kinds},
+            recorded="no kind of spec is called as was asked",
         )
     return found
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from operator import is_
-from typing import Any, NoReturn
+from typing import Any
 
 from enginehost.errors import InvalidArguments, InvalidRequest
 from enginehost.schema_walk import Budget, TooMuch, Walk
@@ -13,6 +12,7 @@ from enginehost.signature import FunctionSignature
 from enginehost.specs._parameters import parameter_names, rename_keys
 from enginehost.specs._schema import allows_null, follow, types_of
 from enginehost.specs._strict import strict_parameters
+from enginehost.values import MalformedJson, decode
 
 _PATIENCE = 20_000, 0.2
 """Steps, and seconds of a processor, to find out which branches of a schema arguments belong to."""
@@ -49,16 +49,9 @@ def _parsed(text: str | bytes | bytearray) -> Any:
     if not text.strip():
         return {}
     try:
-        return json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
-        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InvalidRequest(f"the arguments are not JSON{place}") from error
-    except RecursionError as error:
-        raise InvalidRequest("the arguments are nested too deeply") from error
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
+        return decode(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    except MalformedJson as error:
+        raise InvalidRequest(f"the arguments are {error.message}") from error
 
 
 class _Walk:

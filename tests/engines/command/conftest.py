@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from enginehost.engine import EngineContext, FunctionSignature
+from enginehost.engine import EngineContext, FunctionSignature, HostAccess
 from enginehost.host import Host
 from enginehost.testing.leftovers import snapshot
 from enginehost_engines.command import CommandConfig, CommandEngine
@@ -95,9 +95,11 @@ async def eventually(condition: Callable[[], bool], seconds: float = 20) -> None
             await asyncio.sleep(0.01)
 
 
-def engine_of(folder: Path, parameters: list[str] = (), **config: Any) -> CommandEngine:  # type: ignore[assignment]
+def engine_of(folder: Path, parameters: list[str] = (), most: int = 64, **config: Any) -> CommandEngine:  # type: ignore[assignment]
     """An engine without a host."""
     schema = {"type": "object", "properties": {name: {} for name in parameters}}
     signature = FunctionSignature("f", "d", schema)
-    context = EngineContext("f", path=folder / "f.smss", signature=signature)
+    context = EngineContext(
+        "f", path=folder / "f.smss", signature=signature, access=HostAccess(max_programs=most)
+    )
     return CommandEngine(context, CommandConfig.model_validate(config))

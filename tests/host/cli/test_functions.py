@@ -13,7 +13,7 @@ import pytest
 
 from enginehost.names import face_name
 
-from .conftest import ADD, BROKEN, Cli, program, write
+from .conftest import ADD, BROKEN, ECHO, TRUSTED, Cli, program, write
 
 
 def test_list_shows_the_functions(cli: Cli) -> None:
@@ -164,6 +164,46 @@ def test_a_call_that_fails_says_why_and_has_its_exit_code(
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("name", ["echo", "inside"])
+def test_what_is_no_unicode_and_what_is_no_number_reaches_no_function(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Half a surrogate pair is how bytes from a shell that are no UTF-8 look to Python."""
+    for variable, value in TRUSTED.items():
+        monkeypatch.setenv(variable, value)
+    more = '{"name": "number", "type": "number"}]\n'
+    worker = ECHO.rstrip().removesuffix("]") + ", " + more
+    inside = worker.replace("FUNCTION_NAME = echo", "FUNCTION_NAME = inside\n    PYTHON_FUNCTION_NAME = echo")
+    write(folder, {"echo.smss": worker, "inside.smss": inside + "    PYTHON_ISOLATION = none\n"})
+    half = r'"\ud800"'
+    cases = (
+        (["text=\udcff"], 2, "'text' is not UTF-8 text"),
+        (["value=a\udced\udca0\udc80"], 2, "'value' is not UTF-8 text"),
+        (["te\udcffxt=a"], 2, "is not UTF-8 text"),
+        (["text:=\udcff"], 2, "text: not JSON"),
+        ([f"text:={half}"], 2, "text: not JSON"),
+        ([f"value:=[{half}]"], 2, "value: not JSON"),
+        (["--json", f'{{"text": {half}}}'], 2, "--json: not JSON"),
+        (["--json", '{"number": NaN}'], 2, "--json: not JSON"),
+        (["number:=NaN"], 2, "number: not JSON"),
+        (["number:=1e999"], 2, "number: not JSON"),
+        (["value:=[Infinity]"], 2, "value: not JSON"),
+        (["number=NaN"], 4, 'is not of type "number"'),
+        (["number=1e999"], 4, 'is not of type "number"'),
+    )
+    for words, code, text in cases:
+        done = cli("call", name, *words)
+        assert (done.code, done.out) == (code, ""), ascii(words)
+        assert text in done.err
+    assert cli("call", name, "text=NaN").json == "NaN"
+
+
+def test_bytes_of_a_shell_that_are_no_text_are_refused(folder: Path) -> None:
+    done = program("call", "echo", "text=\udcff", cwd=folder.parent)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'text' is not UTF-8 text" in done.stderr
+
+
 def test_arguments_as_json_make_errors_json(cli: Cli) -> None:
     done = cli("call", "add", "--json", '{"a": "x"}')
     assert done.code == 4
@@ -223,7 +263,7 @@ def test_a_reader_that_goes_away_ends_a_stream_quietly(folder: Path) -> None:
         assert process.stdout.readline() == "0\n"
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(30) == 1
+        assert process.wait(30) == 141
 
 
 def test_output_is_utf8_whatever_the_locale_says(folder: Path) -> None:

@@ -51,7 +51,7 @@ def test_nothing_is_ever_overwritten(cli: Cli, folder: Path) -> None:
 
 def test_an_unknown_kind_says_which_there_are(cli: Cli) -> None:
     done = cli("new", "pyhton", "hello")
-    assert done.code == 78
+    assert done.code == 2
     assert "LocalPython" in done.err or "python, rest, reactor" in done.err
 
 

@@ -114,7 +114,7 @@ def test_a_token_as_json(cli: Cli) -> None:
     first, second = cli("token", "bob", "--json").json, cli("token", "bob", "--json").json
     assert first["token"] != second["token"]
     assert yaml.safe_load(yaml.safe_dump(first["settings"]))["tokens"][0]["name"] == "bob"
-    assert cli("token", "").code == 78
+    assert cli("token", "").code == 2
 
 
 def test_policy_explain_takes_scopes_and_tenant_from_the_token(cli: Cli, tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ async def test_a_second_signal_stops_at_once_and_leaves_records(folder: Path, go
         await _kill(host)
         await asyncio.gather(*tasks, return_exceptions=True)
     assert host.events[-1]["event"] == "killed"
-    assert host.events[-1]["calls"] == 0
+    assert host.events[-1]["calls"] == 3
     assert _outcomes(host.events) == [("hold", "outcome_unknown")] * 3
     assert _outcomes(map(json.loads, audit.read_text().splitlines())) == [("hold", "outcome_unknown")] * 3
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,11 @@ WRONG = [
     (["call", "add", "--timeout", "x"], "--timeout has to be a number, and is 'x'", "`enginehost call"),
     (["call", "add", "--timeout", "0"], "--timeout has to be at least 0.001", "`enginehost call --help`"),
     (["new", "python"], "missing argument", "`enginehost new --help`"),
+    (
+        ["new", "nosuch", "x"],
+        "no plugin provides the engine class 'nosuch'",
+        "there are python, rest, reactor",
+    ),
     (["validate", "--format", "xml"], "--format: 'xml' is not one of 'text', 'json'", "`enginehost validate"),
 ]
 
@@ -44,6 +52,19 @@ def test_a_mistake_is_json_where_json_is_asked_for(
     assert done.error["code"] == "invalid_request"
     assert done.error["message"].startswith(message)
     assert hint in done.error["detail"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "name must not be empty"),
+        ("local", "name: 'local' is a name that the host itself gives to callers"),
+    ],
+)
+def test_a_token_without_a_name_of_its_own_is_a_mistake(cli: Cli, name: str, message: str) -> None:
+    done = cli("token", name)
+    assert done.code == 2
+    assert done.err.startswith(f"error: {message}")
 
 
 def test_an_option_without_its_value_is_told(cli: Cli) -> None:
@@ -135,3 +156,25 @@ def test_the_arguments_as_a_whole_are_called_so(capsys: pytest.CaptureFixture[st
     errors = [{"pointer": "/a", "message": "wrong"}, {"pointer": "", "message": "b is missing"}]
     report(InvalidArguments("f at /a: wrong (and 1 more)", errors=errors))
     assert capsys.readouterr().err.splitlines()[1:] == ["  arguments: b is missing"]
+
+
+@pytest.mark.parametrize(
+    "words", [("list",), ("call", "stream", "--stream"), ("--help",), ("tools", "--json")]
+)
+def test_a_command_whose_reader_has_gone_ends_quietly_as_sigpipe_would(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    script = "def stream():\n    while True:\n        yield 'x' * 1000\n"
+    text = "ENGINE_CLASS = LocalPython\nFUNCTION_NAME = stream\nPYTHON_SCRIPT_PATH = stream.py\n"
+    write(folder, {"stream.py": script, "stream.smss": text + "FUNCTION_PARAMETERS = []\n"})
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "enginehost", *words],
+        cwd=folder.parent,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -103,6 +103,8 @@ class Peer:
         self._heard = asyncio.Condition()
         self.capabilities: dict[str, dict[str, Any]] = {}
         """Alive capabilities by function id."""
+        self.disposed: set[str] = set()
+        """The ids of functions that their host took back, rather than being lost with it."""
         self.versions = 0
         self.replies: list[dict[str, Any]] = []
         self.providers = 0
@@ -122,6 +124,8 @@ class Peer:
             self.versions += 1
         elif kind == "gone":
             self.capabilities.pop(event["function_id"], None)
+            if event["disposed"]:
+                self.disposed.add(event["function_id"])
         elif kind == "reply":
             self.replies.append(event)
         else:

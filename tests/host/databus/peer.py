@@ -106,7 +106,8 @@ def call(new_writer, order):
 def take(capabilities, replies, values):
     for sample in capabilities.take(500):
         if hasattr(sample, "key_sample"):
-            say(event="gone", function_id=sample.key_sample.function_id)
+            disposed = sample.sample_info.instance_state == InstanceState.NotAliveDisposed
+            say(event="gone", function_id=sample.key_sample.function_id, disposed=disposed)
         else:
             say(event="capability", **asdict(sample))
     for sample in replies.take(500, condition=values):

@@ -101,7 +101,17 @@ async def test_parameters_that_are_no_json_object_are_an_invalid_request(start_h
     host, _ = await start_host()
     host.put("add")
     await peer.sees("add")
-    malformed = ("{", '["a"]', "7", '{"a": NaN, "b": 1}', '{"a": 1, "a', "[" * 5_000, " ", "\n")
+    malformed = (
+        "{",
+        '["a"]',
+        "7",
+        '{"a": NaN, "b": 1}',
+        '{"a": 1, "a',
+        "[" * 5_000,
+        " ",
+        "\n",
+        r'{"a": "\ud800"}',
+    )
     for number, parameters in enumerate(malformed):
         assert code(await peer.call("add", parameters, f"r{number}")) == "invalid_request"
 
@@ -260,6 +270,24 @@ async def test_more_requests_than_may_run_are_refused_and_may_be_sent_again(star
     await peer.until(lambda: len(peer.replies) == 5)
     again = await peer.call("wait", request_id=refused)
     assert again["result"] == '"done"'
+
+
+async def test_a_request_without_an_id_is_refused_and_not_run(start_host, peer):
+    host, _ = await start_host()
+    runs: list[int] = []
+
+    async def run(arguments: dict[str, Any], call: Call) -> None:
+        runs.append(1)
+
+    host.put("run", run)
+    await peer.sees("run")
+    for _ in range(2):
+        reply = await peer.call("run", request_id="")
+        assert (code(reply), reply["error_message"]) == (
+            "invalid_request",
+            "request_id must have 1 to 128 bytes",
+        )
+    assert runs == []
 
 
 async def test_parameters_over_the_limit_are_refused(start_host, peer):

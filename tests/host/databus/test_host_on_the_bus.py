@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -44,6 +46,49 @@ async def test_a_peer_calls_a_function_of_the_host_until_it_goes(dds_domain, pee
         await host.add_engine(EngineRecord("add", "test"), add_engine())
         await peer.sees("add")
     await peer.sees()
+
+
+def drop(folder: Path, description: str, operator: str) -> None:
+    """A script, and the file that serves a function of it, put there as an editor does."""
+    files = {
+        f"{description}.py": f"def reckon(a, b):\n    return a {operator} b\n",
+        "reckon.smss": dedent(f"""
+            ENGINE_CLASS = LocalPython
+            PYTHON_SCRIPT_PATH = {description}.py
+            FUNCTION_NAME = reckon
+            FUNCTION_DESCRIPTION = {description}
+            FUNCTION_PARAMETERS = [{{"name": "a", "type": "integer"}}, {{"name": "b", "type": "integer"}}]
+            FUNCTION_REQUIRED_PARAMETERS = ["a", "b"]
+        """),
+    }
+    for name, text in files.items():
+        (folder / "new").write_text(text)
+        (folder / "new").replace(folder / name)
+
+
+async def test_files_of_a_running_folder_come_change_and_go_on_the_bus(dds_domain, peer, tmp_path):
+    folder = tmp_path / "smss"
+    folder.mkdir()
+    settings = HostSettings(state_dir=tmp_path / "state")
+    async with Host(folder, DatabusConfig(domain=dds_domain), settings=settings):
+        await peer.until(lambda: peer.providers)
+        assert not peer.capabilities
+        drop(folder, "Adds", "+")
+        await peer.sees("reckon")
+        first = peer.named("reckon")
+        assert first["description"] == "Adds"
+        assert set(json.loads(first["parameter_schema"])["properties"]) == {"a", "b"}
+        assert (await peer.call("reckon", {"a": 6, "b": 7}, "r1"))["result"] == "13"
+
+        drop(folder, "Multiplies", "*")
+        await peer.until(lambda: peer.named("reckon")["description"] == "Multiplies")
+        assert peer.named("reckon")["function_id"] == first["function_id"]
+        assert (await peer.call("reckon", {"a": 6, "b": 7}, "r2"))["result"] == "42"
+
+        assert not peer.disposed
+        (folder / "reckon.smss").unlink()
+        await peer.sees()
+        assert peer.disposed == {first["function_id"]}
 
 
 async def test_a_host_keeps_its_functions_ids_over_a_restart(dds_domain, peer, tmp_path):

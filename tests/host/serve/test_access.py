@@ -104,6 +104,23 @@ async def test_who_calls_is_asked_before_what_is_called_and_sent(serve: Any, bod
             assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 
+@pytest.mark.parametrize("body", [b"{", b'{"a": "x"}', b"[]", b" " * 2000, b'{"a": 1, "a": 1}'], ids=len)
+async def test_who_shows_no_proof_and_needs_one_is_told_so_whatever_was_sent(serve: Any, body: bytes) -> None:
+    rules = [
+        {"allow": "view", "callers": "anyone", "functions": ["whoami"]},
+        {"allow": "call", "callers": "anyone", "functions": ["echo"]},
+    ]
+    async with serve(tokens=TOKENS, policy={"rules": rules}, http={"max_body_bytes": 1000}) as served:
+        for name in ("add", "whoami", "no_such", "no_such?format=no_such"):
+            for headers in ({"content-type": "application/json"}, {"content-type": "text/plain"}):
+                answer = await served.client.post(f"/v1/functions/{name}", content=body, headers=headers)
+                assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized"), name
+        echoed = await served.call("echo", {"a": 1})
+        assert echoed.json() == {"result": {"a": 1}}
+        plain = await served.client.post("/v1/functions/echo", content=b"{")
+        assert plain.status_code == 415
+
+
 async def test_metrics_need_a_token_where_there_are_tokens(serve: Any) -> None:
     async with serve(tokens=TOKENS) as served:
         assert (await served.client.get("/metrics")).status_code == 401

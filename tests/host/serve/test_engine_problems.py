@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -31,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def asking(folder: Path, **settings: Any) -> AsyncGenerator[httpx2.AsyncClient]:
-    async with Host(folder, None, settings=HostSettings(**settings), watch=False) as host:
+async def asking(folder: Path, *, watch: bool = False, **settings: Any) -> AsyncGenerator[httpx2.AsyncClient]:
+    async with Host(folder, None, settings=HostSettings(**settings), watch=watch) as host:
         server = HttpServer(host, "127.0.0.1:0")
         await server.start()
         try:
@@ -82,9 +83,74 @@ async def test_who_may_not_view_a_function_hears_nothing_of_an_engine_that_lost_
         stranger = (await client.get("/v1/engines")).json()
     # nobody knows which functions, with which tags, a class offers that is not there
     assert [engine["id"] for engine in known["engines"]] == ["a", "model"]
-    assert known["problems"]
+    assert known["problems"] == []  # nor what a link to nowhere would declare
     assert [engine["problems"] for engine in stranger["engines"]] == [None] * 2
     assert stranger["problems"] is None
+
+
+HIDING = {"default": "call", "rules": [{"deny": "view", "subjects": ["ci"], "tags": ["secret"]}]}
+OTHERS = {"default": "call", "rules": [{"deny": "view", "subjects": ["other"], "tags": ["secret"]}]}
+
+
+@pytest.mark.parametrize("policy", [HIDING, OTHERS])
+async def test_what_an_engine_lost_to_is_named_to_those_only_who_may_view_it(
+    tmp_path: Path, policy: dict[str, Any]
+) -> None:
+    (tmp_path / "f.py").write_text("def f(): pass\ndef g(): pass\ndef h(): pass\n")
+    (tmp_path / "aaa_project.smss").write_text(f"{FILE}ENGINE = same\nFUNCTION_TAGS = secret\n")
+    (tmp_path / "bbb.smss").write_text(FILE)
+    (tmp_path / "ccc.smss").write_text(FILE.replace("NAME = f", "NAME = g") + "ENGINE = same\n")
+    (tmp_path / "ddd.smss").write_text(FILE.replace("NAME = f", "NAME = g") + "ENGINE = ddd\n")
+    tokens = [{"name": "ci", "token": TOKEN}]
+    async with asking(tmp_path, policy=policy, tokens=tokens) as client:
+        listed = (await client.get("/v1/engines", headers=KNOWN)).text
+        lost = await client.get("/api/function-bbb/definition", headers=KNOWN)
+        seen = await client.get("/api/function-ddd/definition", headers=KNOWN)
+    shown = {engine["id"]: engine for engine in json.loads(listed)["engines"]}
+    assert (lost.status_code, lost.json()["state"]) == (503, "conflict")
+    who = "another file" if policy is HIDING else "aaa_project.smss"
+    assert f"{who} declares it too, and keeps it" in lost.json()["detail"]
+    assert f"{who} declares it too, and keeps it" in shown["bbb"]["reason"]
+    assert f"declared by {who}, which keeps" in shown["bbb"]["problems"][0]["message"]
+    assert f"that of {who}, which keeps it" in shown["same~ccc"]["problems"][0]["message"]
+    assert ("aaa_project" in listed + lost.text) is (policy is OTHERS)
+    assert "ccc.smss declares it too" in seen.json()["detail"]
+    assert "ccc.smss declares it too" in shown["ddd"]["reason"]
+
+
+NEW_VERSIONS = {
+    "another_tag": FILE.replace("NAME = f", "NAME = topsecretname") + "FUNCTION_TAGS = secret\n",
+    "unreadable_tag": FILE.replace("NAME = f", "NAME = topsecretname") + "FUNCTION_TAGS = ${secret:none}\n",
+}
+
+
+@pytest.mark.parametrize("policy", [HIDING, OTHERS])
+@pytest.mark.parametrize("new", NEW_VERSIONS.values(), ids=NEW_VERSIONS.keys())
+async def test_why_an_engine_is_stale_is_told_to_those_only_who_may_view_what_its_file_declares_now(
+    tmp_path: Path, policy: dict[str, Any], new: str
+) -> None:
+    (tmp_path / "f.py").write_text("def f(): pass\n")
+    (tmp_path / "area.smss").write_text(FILE)
+    tokens = [{"name": "ci", "token": TOKEN}]
+    async with asking(tmp_path, watch=True, policy=policy, tokens=tokens) as client:
+        (tmp_path / "area.smss").write_text(new)
+        async with asyncio.timeout(20):
+            described = await client.get("/v1/functions/f", headers=KNOWN)
+            while described.json()["state"] != "stale":
+                await asyncio.sleep(0.02)
+                described = await client.get("/v1/functions/f", headers=KNOWN)
+        listed = await client.get("/v1/engines", headers=KNOWN)
+    (engine,) = listed.json()["engines"]
+    assert engine["state"] == described.json()["engine"]["state"] == "stale"
+    assert engine["reason"] == described.json()["engine"]["reason"]
+    if policy is HIDING:
+        assert engine["reason"] == "its newest version cannot be loaded"
+        assert engine["problems"] is None
+        assert "topsecretname" not in listed.text + described.text
+        assert "secret" not in listed.text + described.text
+    else:
+        assert engine["problems"][0]["message"] in engine["reason"]
+        assert "topsecretname" in engine["reason"] or "FUNCTION_TAGS" in engine["reason"]
 
 
 LOCAL_PYTHON = "ENGINE_CLASS = LocalPython\nPYTHON_SCRIPT_PATH = f.py\nFUNCTION_DESCRIPTION = d\n"

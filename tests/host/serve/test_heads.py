@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -238,3 +239,82 @@ async def test_a_large_body_is_no_head(served: Any) -> None:
         for _ in range(2):
             writer.write(head(length=len(body)) + body)
             assert await status(reader) == 200
+
+
+CHUNKED = head().replace(b"Content-Length: %d" % len(BODY), b"Transfer-Encoding: chunked")
+WHOLE = b"%x\r\n%b\r\n" % (len(BODY), BODY)
+
+
+def _sent_until_refused(place: tuple[str, int], start: bytes, piece: bytes) -> tuple[int, bytes]:
+    """How many bytes are taken of ``start`` and of pieces without end, and what is answered."""
+    with socket.create_connection(place, timeout=20) as client:
+        client.sendall(start)
+        sent, answer = 0, b""
+        with suppress(OSError):
+            while sent < 500 * MOST_HEAD_BYTES and not answer:
+                client.sendall(piece)
+                sent += len(piece)
+                if select.select([client], [], [], 0)[0]:
+                    answer = client.recv(65536)
+                    break
+        with suppress(OSError):
+            answer = answer or client.recv(65536)
+    return sent, answer
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (WHOLE + b"0\r\nX: ", b"a" * 4096),
+        (WHOLE + b"0\r\n", b"X: y\r\n" * 700),
+        (b"1;", b"a" * 4096),
+        (b"", (b"1;%b\r\n \r\n" % (b"x" * 200)) * 20),
+        (b"", b"0" * 4096),
+    ],
+    ids=["one trailer", "many trailers", "one extension", "many extensions", "zeros of a size"],
+)
+async def test_what_frames_a_body_is_bounded_as_a_head_is(served: Any, start: bytes, piece: bytes) -> None:
+    sent, answer = await asyncio.to_thread(_sent_until_refused, served.place, CHUNKED + start, piece)
+    assert sent < 100 * MOST_HEAD_BYTES  # some of it in the buffers of the system
+    assert int(answer.split()[1]) in (400, 431)  # a number that is too long is no HTTP
+
+
+async def test_framing_of_a_body_that_nobody_wants_is_bounded_too(served: Any) -> None:
+    nowhere = CHUNKED.replace(b"/v1/functions/add", b"/nowhere")
+    async with connected(served) as (reader, writer):
+        writer.write(nowhere)
+        assert await status(reader) == 404
+        writer.write(WHOLE + b"0\r\nX: ")
+        with suppress(ConnectionError):
+            for _ in range(8):
+                writer.write(b"a" * MOST_HEAD_BYTES)
+                await writer.drain()
+        with suppress(ConnectionError):
+            assert await closed(reader) == b""
+
+
+async def test_a_body_in_the_smallest_chunks_is_taken(served: Any) -> None:
+    body = BODY + b" " * (MOST_HEAD_BYTES // 2)
+    chunks = b"".join(b"00000001\r\n%c\r\n" % byte for byte in body)
+    async with connected(served) as (reader, writer):
+        for _ in range(2):
+            writer.write(CHUNKED + chunks + b"0\r\nX: y\r\n\r\n")
+            assert await status(reader) == 200
+
+
+async def test_trailers_decide_nothing(served: Any) -> None:
+    async with connected(served) as (reader, writer):
+        writer.write(CHUNKED + WHOLE + b"0\r\nContent-Type: text/plain\r\nRequest-Timeout: -1\r\n\r\n")
+        assert await status(reader) == 200
+
+
+async def test_framing_that_trickles_in_is_given_up(served: Any, clock: Clock) -> None:
+    async with connected(served) as (reader, writer):
+        writer.write(CHUNKED + WHOLE + b"0\r\nX: y")
+        answer = asyncio.create_task(closed(reader))
+        async with asyncio.timeout(20):
+            while not clock.running:  # until a piece has come that holds nothing else
+                writer.write(b"y")
+                await asyncio.sleep(0.001)
+        clock.strike()
+        assert (await answer).startswith(b"HTTP/1.1 408 ")

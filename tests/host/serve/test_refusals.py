@@ -208,3 +208,96 @@ async def test_a_place_that_is_taken_is_counted_in_words(served: Any) -> None:
     served.sleeper.go.set()
     assert (await first).status_code == 200
     assert refused.json()["detail"] == "one runs 1 call at once and its queue is full"
+
+
+LONG = 20_000
+"""Characters of each text that a caller chooses, where answers and lines are measured."""
+SHORT = 9_000
+"""Bytes that a line may have then: its few texts are cut."""
+MOST = 40_000
+"""Bytes that an answer may have: up to twenty faults of arguments, which stand in it twice."""
+MAP = {
+    "type": "object",
+    "properties": {
+        "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    },
+}
+
+
+async def _chosen(served: Served, text: str) -> list[httpx2.Response]:
+    """Refusals of requests that hold ``text`` wherever a caller may choose one."""
+    post, get = served.client.post, served.client.get
+    twice = f'{{"v": {{"{text}": 1, "{text}": 2}}}}'
+    return [
+        await post("/v1/functions/map", content=twice, headers=JSON),
+        await post(f"/v1/functions/map?format={text}", json={}),
+        await post(f"/v1/functions/{text}", json={}),
+        await get(f"/v1/functions/{text}"),
+        await get(f"/v1/functions/map?format={text}"),
+        await get(f"/v1/tools?format={text}"),
+        await get(f"/v1/functions?limit={text}"),
+        await get(f"/v1/functions?cursor={text}"),
+        await post(f"/api/function-{text}/execute", json={}),
+        await get(f"/api/function-{text}/definition"),
+        await get(f"/api/function-tools/definition?function={text}"),
+        await post("/v1/functions/map", json={text: 1}),
+        await post("/v1/functions/map", json={"m": {text: text}}),
+        await post("/v1/functions/map", json={"m": {text + str(n): text for n in range(50)}}),
+        await post("/v1/functions/map", json={"rows": [{"n": text}] * 30}),
+        await post("/v1/functions/map", json={}, headers={"request-timeout": text}),
+        await post("/v1/functions/map", content="{}", headers={"content-type": text}),
+        await post("/v1/functions/map", json={}, headers={"authorization": f"Basic {text}"}),
+    ]
+
+
+async def test_no_text_of_a_caller_makes_an_answer_or_a_line_long(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "enginehost")
+    async with audited(serve, tmp_path) as (served, lines):
+        await served.add("map", parameters=MAP)
+        answers = await _chosen(served, "k" * LONG)
+        megabytes = "k" * 5_000_000
+        answers.append(
+            await served.client.post(
+                "/v1/functions/map", content=f'{{"{megabytes}": 1, "{megabytes}": 2}}', headers=JSON
+            )
+        )
+    assert all(one.status_code >= 400 for one in answers)
+    assert [len(one.content) for one in answers if len(one.content) > MOST] == []
+    assert [line for line in lines() if len(json.dumps(line)) > SHORT] == []
+    assert [one for one in caplog.messages if len(one) > SHORT] == []
+
+
+async def test_no_record_holds_what_a_caller_sent(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "enginehost")
+    async with audited(serve, tmp_path) as (served, lines):
+        await served.add("map", parameters=MAP)
+        post = served.client.post
+        answers = [
+            await post("/v1/functions/map", json={"m": {"k3y/~ 77": "v4lue"}}),
+            await post("/v1/functions/map", json={"m": {"7777": "v4lue"}}),
+            await post("/v1/functions/map", json={"rows": [{"n": 1}, {"n": "v4lue"}]}),
+            await post("/v1/functions/map", json={"k3y": 1}),
+            await post("/v1/functions/map", content='{"k3y": 1, "k3y": 2}', headers=JSON),
+            await post("/v1/functions/map?format=k3y", json={}),
+            await served.client.get("/v1/functions/map?format=k3y"),
+        ]
+    assert answers[0].json()["errors"][0]["pointer"] == "/m/k3y~1~0 77"  # the caller reads it all
+    assert "'k3y' stands twice" in answers[4].json()["detail"]
+    errors = [line["error"] for line in lines()]
+    assert errors == [
+        "the arguments do not fit at /m/*",
+        "the arguments do not fit at /m/*",
+        "the arguments do not fit at /rows/1/n",
+        "the arguments do not fit at the top",
+        "a key stands twice in one object",
+        "no kind of spec is called as was asked",
+    ]
+    written = json.dumps(lines()) + " ".join(
+        one for one in caplog.messages if not one.startswith("HTTP Request")
+    )
+    assert not [value for value in ("k3y", "v4lue", "7777") if value in written]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import time
 from collections import Counter
 from typing import Any
 
@@ -79,6 +80,41 @@ async def test_the_server_alone_ends_calls_and_streams_with_an_answer(serve: Any
         assert b"event: item" in streamed
         assert b"event: error" in streamed
         assert streamed.endswith(b"0\r\n\r\n")
+
+
+async def _unread_streams(served: Any, count: int) -> list[socket.socket]:
+    """Clients that ask for a stream and read nothing of it, once the server can send no more to them."""
+    asked = request("flood").replace(b"Host:", b"Accept: text/event-stream\r\nHost:")
+    clients = [socket.create_connection(served.place, timeout=20) for _ in range(count)]
+    for client in clients:
+        client.sendall(asked)
+    async with asyncio.timeout(20):
+        while sum(one.flow.write_paused for one in served.server._server.server_state.connections) < count:
+            await asyncio.sleep(0.01)
+    return clients
+
+
+@pytest.mark.parametrize("with_host", [True, False], ids=["host and server", "server alone"])
+async def test_readers_that_have_stopped_reading_hold_up_no_stop(
+    serve: Any, caplog: pytest.LogCaptureFixture, with_host: bool
+) -> None:
+    async def flood(parameters: Any, call: Any) -> Any:
+        while True:
+            yield "x" * 10_000
+
+    async with serve() as served:
+        await served.add("flood", flood)
+        clients = await _unread_streams(served, 3)
+        waiting = await answers(served, "sleep", 3)
+        began = time.monotonic()
+        if with_host:
+            await served.host.stop(0.05)
+        await served.server.stop(0.5)
+        assert time.monotonic() - began < 2.0
+        assert statuses(await asyncio.gather(*waiting)) == {b"502": 3}
+        for client in clients:
+            client.close()
+    assert not [one for one in caplog.messages if "ASGI" in one]
 
 
 async def test_after_the_stop_nothing_listens(serve: Any) -> None:

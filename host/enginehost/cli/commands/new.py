@@ -20,7 +20,7 @@ app = typer.Typer()
 @app.command()
 def new(
     kind: Annotated[
-        str, typer.Argument(help=f"{', '.join(KINDS)}, or a kind of a plugin (see `enginehost plugins`).")
+        str, typer.Argument(help=f"{', '.join(KINDS)}, or another kind that `enginehost plugins` lists.")
     ],
     name: Annotated[str, typer.Argument(help="The function's name; the files are named after it.")],
     folder: Folder = DEFAULT_FOLDER,

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from enginehost.cli.failures import CommandError
 from enginehost.cli.options import Json
 from enginehost.cli.output import note, print_json, say
+from enginehost.errors import ConfigError
 
 app = typer.Typer()
 
@@ -34,7 +36,10 @@ def token(
         entry["scopes"] = [scope.strip() for scope in scopes.split(",") if scope.strip()]
     if tenant:
         entry["tenant"] = tenant
-    checked(TokenSettings, entry, lambda _: Place(""))
+    try:
+        checked(TokenSettings, entry, lambda _: Place(""))
+    except ConfigError as error:
+        raise CommandError(error.message, hint=error.hint) from error
     if json:
         print_json({"token": text, "settings": {"tokens": [entry]}})
         return
