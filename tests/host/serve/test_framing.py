@@ -178,3 +178,29 @@ async def test_other_versions_of_http_are_not_taken_for_this_one(served: Any) ->
         answer = await served.raw(sent)
         assert statuses(answer) == [status], sent
         assert status == 200 or b"application/problem+json" in answer
+
+
+@pytest.mark.parametrize("closes", [b"", b"Connection: close\r\n"], ids=["stays", "closes"])
+async def test_an_answer_has_the_same_head_from_either_parser(served: Any, closes: bytes) -> None:
+    last = call(more=b"Connection: close\r\n")
+    answer = (await served.raw(last if closes else call() + last)).lower()
+    heads, bodies = re.subn(rb'\{"result":3\}', b"", answer)
+    assert bodies == (1 if closes else 2)
+    shown = [re.sub(rb": .*", b"", line) for line in heads.split(b"\r\n\r\n")[0].split(b"\r\n")[1:]]
+    assert shown == [
+        *(b"date", b"content-type", b"x-call-id", b"content-length"),
+        *([b"connection"] if closes else []),
+    ]
+    assert answer.count(b"connection: close") == 1
+
+
+async def test_who_expects_to_be_asked_for_the_body_is(served: Any) -> None:
+    async with asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(*served.place)
+        head, _, body = call(more=b"Expect: 100-continue\r\nConnection: close\r\n").rpartition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert statuses(answer := await reader.read()) == [200]
+        assert answer.endswith(b'{"result":3}')
+        writer.close()
