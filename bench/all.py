@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("host_call", "http_call", "load_files", "specs", "cli_start")
+BENCHMARKS = ("host_call", "http_call", "rest_calls", "worker_calls", "load_files", "specs", "cli_start")
 
 if __name__ == "__main__":
     failed = [

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from enginehost.engine import Call, EngineContext, Function, Run, RunMode
-from enginehost_engines.dotted import find_dotted
+from enginehost_engines.dotted import class_folders, find_dotted
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.engine_target import context_to_json, function_from_json
-from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker.spec import WorkerSpec
 from enginehost_engines.worker_engine import WorkerEngine
+from enginehost_engines.worker_keys import MemoryKey
 
 
 class ClassEngine(WorkerEngine):
@@ -20,23 +21,25 @@ class ClassEngine(WorkerEngine):
     The process starts when the engine opens and is started anew at the next call where it has died.
     """
 
+    config_model = MemoryKey
     requires_signature: ClassVar[bool] = False
     accepts_any_key: ClassVar[bool] = True
 
-    def __init__(self, context: EngineContext, config: Any = None) -> None:
+    def __init__(self, context: EngineContext, config: MemoryKey | None = None) -> None:
         super().__init__(context, config)
-        self._class = find_dotted(context.properties["ENGINE_CLASS"], context.folder, "ENGINE_CLASS")
+        self._class = find_dotted(context.properties["ENGINE_CLASS"], class_folders(context), "ENGINE_CLASS")
         folder = str(context.folder.resolve())
         order = {
             "kind": "engine",
             "class": self._class.path,
-            "folders": [folder],
+            "folders": list(self._class.folders),
             "root": folder,
             "level": "INFO",
             "context": context_to_json(context),
         }
-        origin = f"{folder} {self._class.path}"
-        spec = WorkerSpec.of(order, origin, concurrent=True, pinned=True)
+        origin = f"{self._class.folders[0]} {self._class.path}"
+        limits = (config or MemoryKey()).worker_limits()
+        spec = WorkerSpec.of(order, origin, concurrent=True, pinned=True, limits=limits)
         self._client = WorkerClient(spec, context.log, self)
         self._functions: tuple[Function, ...] = ()
         self._own_files: tuple[Path, ...] = (self._class.file,) if self._class.file else ()

@@ -72,7 +72,7 @@ def _literal(text: str) -> str | bytes | int | float | complex | bool | None:
         value = ast.literal_eval(node)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return text
-    return value if value is None or isinstance(value, str | bytes | int | float | complex) else text
+    return value if value is None or isinstance(value, (str, bytes, int, float, complex)) else text
 
 
 def _words(tree: ast.AST) -> Iterator[str]:

@@ -6,36 +6,43 @@ import asyncio
 import itertools
 import os
 import sys
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from enginehost.config import BadValue, Code, EngineConfig
+from enginehost.config import BadValue, Code
 from enginehost.engine import Call, EngineContext, Function, RunMode
-from enginehost.errors import ConfigError
+from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.tracebacks import place_of
-from enginehost_engines.absence import no_file
 from enginehost_engines.init_code import NAME as INIT_KEY
 from enginehost_engines.init_code import init_commands, init_trees
-from enginehost_engines.parameter_check import mismatches
-from enginehost_engines.python_source import PythonSource, bound_names, read_source
+from enginehost_engines.interpreters import HOST_INTERPRETER, Interpreter, check_interpreter, find_interpreter
+from enginehost_engines.python_declared import Script, declared_functions, is_complete
+from enginehost_engines.python_neighbours import neighbours
+from enginehost_engines.python_source import bound_names
+from enginehost_engines.script_file import find_script, read_script
+from enginehost_engines.script_function import ScriptFunction
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.failures import not_loadable
-from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker.group import RETRY_ALONE_SECONDS
+from enginehost_engines.worker.spec import WorkerSpec
 from enginehost_engines.worker.targets import find_function, run_init, run_script
 from enginehost_engines.worker_engine import WorkerEngine
+from enginehost_engines.worker_keys import WorkerKeys
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
-_SEMOSS_FOLDERS = ("", "app_root/version/assets", "py")
-"""Where in an engine's own folder SEMOSS keeps its scripts, in the order of search."""
-
 _numbers = itertools.count(1)
 _NO_CODE = Code()
+
+_STARTS_AHEAD = "python_workers"
+_AHEAD_SECONDS = 0.25
+"""How long workers that no call waits for let the rest of the host's start go first."""
 
 
 def _no_code() -> Code:
@@ -56,7 +63,7 @@ def _check_init(init: Code) -> Code:
     return init
 
 
-class LocalPythonConfig(EngineConfig):
+class LocalPythonConfig(WorkerKeys):
     """The smss keys of LocalPython."""
 
     python_script_path: str = Field(
@@ -68,7 +75,9 @@ class LocalPythonConfig(EngineConfig):
         " its `app_root/version/assets`, or in its `py`.",
     )
     python_function_name: str = Field(
-        default="", description="The function in the script, where it is not named like FUNCTION_NAME."
+        default="",
+        description="The function in the script, where it is not named like FUNCTION_NAME; `*` for every"
+        " public function of the script.",
     )
     init_function_engine: Annotated[Code, BeforeValidator(_as_code), AfterValidator(_check_init)] = Field(
         default_factory=_no_code,  # pydantic would copy a default for each of thousands of files
@@ -80,6 +89,16 @@ class LocalPythonConfig(EngineConfig):
     logger_level: LogLevel = Field(
         default="WARNING", description="From which level on the script's log records reach the host's log."
     )
+    python_venv: str = Field(
+        default="",
+        description="The Python that runs the script: the folder of a virtual environment, or an interpreter,"
+        " relative to the smss file. Absent: the host's own.",
+    )
+    python_requirements: list[str] | str = Field(
+        default="",
+        description="What the script needs: a requirements file, relative to the smss file, or a JSON list"
+        " of requirements. An environment with that and nothing else is built once.",
+    )
     python_isolation: Literal["process", "none"] = Field(
         default="process",
         description="`none` runs the script inside the host, where the host's settings allow it.",
@@ -89,7 +108,8 @@ class LocalPythonConfig(EngineConfig):
         ge=1,
         le=64,
         description="How many sync calls of this engine run in parallel, each in a process of its own; for"
-        " `async def`, over how many processes its calls are spread.",
+        " `async def`, over how many processes its calls are spread. Where the key is there, they are started"
+        " when the engine opens, as far as there is room.",
     )
 
 
@@ -103,86 +123,115 @@ class LocalPythonEngine(WorkerEngine):
 
     config_model = LocalPythonConfig
     config: LocalPythonConfig
+    name_key: ClassVar[str] = "PYTHON_FUNCTION_NAME"
+    completes_signature: ClassVar[bool] = True
 
     def __new__(cls, context: EngineContext, config: LocalPythonConfig) -> LocalPythonEngine:
         """An engine of the class that runs it where ``PYTHON_ISOLATION`` says."""
         if config.python_isolation == "none":
             return object.__new__(InHostPythonEngine)
-        return object.__new__(
-            ReplacingPythonEngine if context.reloading and cls is LocalPythonEngine else cls
-        )
+        if config.python_requirements:
+            from enginehost_engines.built_python import BuiltPythonEngine
+
+            return object.__new__(BuiltPythonEngine)
+        if context.reloading and cls is LocalPythonEngine:
+            return object.__new__(ReplacingPythonEngine)
+        ahead = _STARTS_AHEAD in config.model_fields_set and cls is LocalPythonEngine
+        return object.__new__(AheadPythonEngine if ahead else cls)
 
     def __init__(self, context: EngineContext, config: LocalPythonConfig) -> None:
         super().__init__(context, config)
-        self._script, self._folders = _find_script(context, config)
-        self._name = config.python_function_name or (context.signature.name if context.signature else "")
-        source = _read(self._script, config)
+        self._script, self._folders = find_script(context, config.python_script_path, config.python_file_name)
+        key = "PYTHON_SCRIPT_PATH" if config.python_script_path else "PYTHON_FILE_NAME"
+        source = read_script(self._script, key)
         self._text = source.text
-        made = _names_of_init(config)
-        self._mode = _find_mode(source, self._name, made, self._script, config)
-        self._is_guess = self._name in made or self._name not in source.parameters
-        """Whether only the loaded code can tell how the function runs."""
-        if not self._is_guess:
-            for message, hint in mismatches(self._name, source.parameters[self._name], context):
-                context.warn("FUNCTION_PARAMETERS", "signature-mismatch", message, hint)
-        self._client: WorkerClient | None = None
-        self._learning: asyncio.Lock | None = None
+        self._interpreter = _interpreter(context, config)
+        name, made = config.python_function_name, _names_of_init(config)
+        whole = is_complete(context, name)
+        beside = () if whole else neighbours(source, self._folders)
+        self._described_by = tuple(one.file for one in beside)
+        script = Script(self._script.name, source, beside, made)
+        declared = declared_functions(context, script, name)
+        self._functions = tuple(ScriptFunction(self, one) for one in declared)
+        self._clients: dict[bool, WorkerClient] | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self._rechecking: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def own_files(self) -> Sequence[Path]:
-        """The script."""
-        return (self._script,)
+        """The script, what else its signatures were read from, and what tells of another interpreter."""
+        further = self._interpreter.files if self._interpreter is not HOST_INTERPRETER else ()
+        return (self._script, *self._described_by, *further)
 
     def functions(self) -> Iterable[Function]:
-        """The one function."""
-        if self._mode.streams:
-            return (self.context.function(self._stream_in_worker, RunMode.ASYNC_STREAM),)
-        return (self.context.function(self._call_in_worker, RunMode.ASYNC),)
+        """The function that the file names, or every public one."""
+        return [self._function(one, one.stream if one.mode.streams else one.call) for one in self._functions]
 
     async def close(self) -> None:
-        """End the process."""
-        if self._client is not None:
-            await self._client.close()
+        """End the processes."""
+        self._is_closed = True
+        for task in (self._preparing, self._rechecking):
+            if task is not None:
+                task.cancel()
+        clients, self._clients = self._clients, None
+        for client in clients.values() if clients else ():
+            await client.close()
 
     def execute(self, parameters: dict[str, Any]) -> Any:
         """Not the way in: :meth:`functions` has it."""
         raise NotImplementedError("call the function that functions() gives")
 
-    async def _call_in_worker(self, arguments: dict[str, Any], call: Call) -> Any:
-        if self._is_guess:
-            await self._learn_mode(call.function)
-            if self._mode.streams:
-                return [item async for item in self._stream_in_worker(arguments, call)]
-        return await (self._client or self._connect()).call(self._name, arguments, call.function)
+    def _function(self, one: ScriptFunction, run: Any, mode: RunMode | None = None) -> Function:
+        declared = one.declared
+        here = RunMode.ASYNC_STREAM if one.mode.streams else RunMode.ASYNC
+        made = self.context.function(run, mode or here, **declared.fields)
+        return made if made.bind == declared.bind else replace(made, bind=declared.bind)
 
-    async def _stream_in_worker(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
-        if self._is_guess:
-            await self._learn_mode(call.function)
-        items = (self._client or self._connect()).stream(self._name, arguments, call.function)
-        try:
-            async for item in items:
-                yield item
-        finally:
-            await items.aclose()
-
-    async def _learn_mode(self, name: str) -> None:
-        """Ask the loaded code how the function runs, once."""
-        self._learning = self._learning or asyncio.Lock()
-        async with self._learning:  # no call may run while the workers are exchanged
-            if self._is_guess:
-                await self._take_mode(await self._mode_of(self._client or self._connect(), self._name))
-
-    async def _take_mode(self, found: RunMode) -> None:
-        self._is_guess = False
-        if found is RunMode.SYNC and self._mode is RunMode.ASYNC:
-            return  # a decorator's wrapper that hands on the coroutine
-        if found is not self._mode:
-            self._mode, client, self._client = found, self._client, None
-            self.context.changed()
-            if client is not None:
-                await client.close()
-
-    def _connect(self) -> WorkerClient:
+    async def connected(self, *, concurrent: bool) -> WorkerClient:
         """The way to the workers, made at the first call: most engines of a large folder wait for it long."""
+        if self._interpreter is not HOST_INTERPRETER:
+            await self._check_interpreter()
+        if self._is_closed:
+            raise EngineUnavailable("the engine was closed", state="closing")
+        if self._clients is None:
+            self._clients = {}
+        if concurrent not in self._clients:
+            self._clients[concurrent] = self._connect(concurrent)
+        return self._clients[concurrent]
+
+    async def learned(self, client: WorkerClient, name: str) -> RunMode:
+        """How the loaded code runs a function."""
+        return await self._mode_of(client, name)
+
+    async def moved(self, client: WorkerClient) -> None:
+        """Tell that a function is another than its source let think, and let go of what it used alone."""
+        self.context.changed()
+        if self._clients is not None and not any(one.uses(client) for one in self._functions):
+            self._clients = {kind: kept for kind, kept in self._clients.items() if kept is not client}
+            await client.close()
+
+    async def _check_interpreter(self) -> None:
+        try:
+            await check_interpreter(self._interpreter)
+        except EngineUnavailable as error:
+            self.not_loaded(error, ())
+            if self._rechecking is None:
+                self._rechecking = asyncio.create_task(self._recheck(), name="enginehost-python-recheck")
+            raise
+
+    async def _recheck(self) -> None:
+        """Try the interpreter again, without a call: it may be put right where no file of ours changes."""
+        seconds, longest = RETRY_ALONE_SECONDS
+        while True:
+            await asyncio.sleep(seconds)
+            seconds = min(seconds * 2, longest)
+            with suppress(EngineUnavailable):
+                await check_interpreter(self._interpreter)
+                self._rechecking = None
+                self.loaded(None, ())
+                return
+
+    def _connect(self, concurrent: bool) -> WorkerClient:
         init, minutes = self.config.init_function_engine, self.config.idle_timeout
         order = {
             "kind": "script",
@@ -197,17 +246,44 @@ class LocalPythonEngine(WorkerEngine):
         spec = WorkerSpec.of(
             order,
             str(self._script),
-            concurrent=self._mode in (RunMode.ASYNC, RunMode.ASYNC_STREAM),
+            concurrent=concurrent,
             idle=minutes * 60 if minutes > 0 else None,
+            interpreter=str(self._interpreter.path),
+            limits=self.config.worker_limits(),
         )
-        self._client = WorkerClient(
+        return WorkerClient(
             spec,
             self.context.log,
             self,
             size=self.config.python_workers,
             most=self.context.access.max_workers,
         )
-        return self._client
+
+    def _start_ahead(self) -> None:
+        """Have processes ready before the first call, where the file asks for it; nobody waits for them."""
+        if _STARTS_AHEAD in self.config.model_fields_set:
+            self._preparing = asyncio.get_running_loop().create_task(self._prepare())
+
+    async def _prepare(self) -> None:
+        await asyncio.sleep(_AHEAD_SECONDS)
+        with suppress(EngineUnavailable):  # its interpreter; the engine was told
+            for client in {await one.connected() for one in self._functions}:
+                client.prepare()
+
+    async def _try(self) -> None:
+        """Load the script and find a function. Raises ``EngineUnavailable``."""
+        one = self._functions[0]
+        mode = await self._checked_mode(await one.connected(), one.declared.name)
+        if mode is not None and one.is_guess:
+            await one.take_mode(mode)
+
+
+class AheadPythonEngine(LocalPythonEngine):
+    """One whose file says how many processes it wants: they are started when it opens."""
+
+    async def open(self) -> None:
+        """Begin to start them."""
+        self._start_ahead()
 
 
 class ReplacingPythonEngine(LocalPythonEngine):
@@ -215,9 +291,8 @@ class ReplacingPythonEngine(LocalPythonEngine):
 
     async def open(self) -> None:
         """Load the script and find the function. Raises ``EngineUnavailable``."""
-        mode = await self._checked_mode(self._client or self._connect(), self._name)
-        if mode is not None and self._is_guess:
-            await self._take_mode(mode)
+        await self._try()
+        self._start_ahead()
 
 
 class InHostPythonEngine(LocalPythonEngine):
@@ -232,12 +307,22 @@ class InHostPythonEngine(LocalPythonEngine):
                 hint="the host's setting in_process_python allows it; `process` always works",
                 reason="not-allowed",
             )
+        if config.python_venv or config.python_requirements:
+            key = "PYTHON_VENV" if config.python_venv else "PYTHON_REQUIREMENTS"
+            raise ConfigError(
+                f"{key} has another Python run the script, and PYTHON_ISOLATION = none the host's",
+                key="PYTHON_ISOLATION",
+                hint="leave one of them out",
+                reason="contradiction",
+            )
+        for key in ("PYTHON_MEMORY_MB", "PYTHON_MAX_CALLS", "PYTHON_RECYCLE_MB", "PYTHON_WORKERS"):
+            if getattr(config, key.lower()) and key.lower() in config.model_fields_set:
+                context.warn(key, "no-effect", f"{key} is about worker processes; PYTHON_ISOLATION is none")
         self._module: ModuleType | None = None
-        self._function: Any = None
 
     def functions(self) -> Iterable[Function]:
-        """The one function."""
-        return (self.context.function(self._run_here, self._mode),)
+        """The function that the file names, or every public one."""
+        return [self._function(one, self._runner(one), one.mode) for one in self._functions]
 
     async def open(self) -> None:
         """Load the script."""
@@ -247,7 +332,8 @@ class InHostPythonEngine(LocalPythonEngine):
                     sys.path.append(folder)
             try:
                 self._module = await asyncio.to_thread(self._load)
-                self._function = find_function(self._module, self._name)
+                for one in self._functions:
+                    find_function(self._module, one.declared.name)
             except (Exception, SystemExit) as error:  # a script may raise anything
                 raise not_loadable(error, str(place_of(error, self._folders) or "")) from error
 
@@ -255,86 +341,32 @@ class InHostPythonEngine(LocalPythonEngine):
         """Forget the module."""
         if self._module is not None:
             sys.modules.pop(self._module.__name__, None)
-            self._module = self._function = None
+            self._module = None
 
     def _load(self) -> ModuleType:
         module = run_script(self._script, self._text, f"_enginehost_script_{next(_numbers)}")
         run_init(module, self.config.init_function_engine.text, self.config.init_function_engine.texts)
         return module
 
-    def _run_here(self, arguments: dict[str, Any], call: Call) -> Any:
-        return self._function(**arguments)
+    def _runner(self, one: ScriptFunction) -> Any:
+        name, asks = one.declared.name, one.declared
+        function = find_function(self._module, name) if self._module is not None else None
+
+        def run(arguments: dict[str, Any], call: Call) -> Any:
+            if function is None:
+                raise EngineUnavailable("the script is not loaded", state="loading")
+            about = asks.about(call.function)
+            if about is None:
+                return function(**arguments)
+            from enginehost_engines.worker.arguments import call_with
+
+            return call_with(function, arguments, **about)
+
+        return run
 
 
-def _find_script(context: EngineContext, config: LocalPythonConfig) -> tuple[Path, list[str]]:
-    """The script and the folders from which it may import, its own first."""
-    if config.python_script_path:
-        # plain text: ten thousand files are loaded in a second, and pathlib takes three times as long
-        script = os.path.realpath(os.path.join(context.folder, config.python_script_path))  # noqa: PTH118
-        if os.path.isfile(script):  # noqa: PTH113
-            return _shared(script), [os.path.dirname(script)]  # noqa: PTH120
-        hint = "the path is relative to the smss file"
-        raise _no_script("PYTHON_SCRIPT_PATH", no_file(config.python_script_path, script), hint)
-    if not config.python_file_name:
-        raise ConfigError(
-            "the key PYTHON_SCRIPT_PATH is missing",
-            key="PYTHON_SCRIPT_PATH",
-            hint="name the script, relative to the smss file: PYTHON_SCRIPT_PATH = scripts/name.py",
-            reason="missing-key",
-        )
-    own = context.folder / f"{context.alias}__{context.engine_id}"
-    beside = context.path.with_suffix("") if context.path else own
-    folders = [base / inner for base in dict.fromkeys((own, beside)) for inner in _SEMOSS_FOLDERS]
-    why = no_file(config.python_file_name, "")
-    for folder in folders:
-        script = (folder / config.python_file_name).resolve()
-        if script.is_file():
-            places = (str(place.resolve()) for place in folders if place.is_dir())
-            return script, list(dict.fromkeys((str(script.parent), *places)))
-        if script.exists():
-            why = no_file(config.python_file_name, script)
-    hint = f"it is looked for in the folder {own.name}, its app_root/version/assets and its py"
-    raise _no_script("PYTHON_FILE_NAME", why, hint)
-
-
-@lru_cache(256)
-def _shared(script: str) -> Path:
-    """The path as one object for all files that name the script: it keeps its text and its hash."""
-    return Path(script)
-
-
-def _no_script(key: str, why: str, hint: str) -> ConfigError:
-    return ConfigError(f"{key}: {why}", key=key, hint=hint, reason="script-missing")
-
-
-def _script_key(config: LocalPythonConfig) -> str:
-    return "PYTHON_SCRIPT_PATH" if config.python_script_path else "PYTHON_FILE_NAME"
-
-
-def _read(script: Path, config: LocalPythonConfig) -> PythonSource:
-    try:
-        return read_source(script)
-    except ConfigError as error:
-        error.key = _script_key(config)
-        raise
-    except OSError as error:
-        text = f"{script.name} cannot be read: {error.strerror}"
-        raise ConfigError(text, key=_script_key(config), reason="script-missing") from error
-
-
-def _find_mode(
-    source: PythonSource, name: str, made: Collection[str], script: Path, config: LocalPythonConfig
-) -> RunMode:
-    """How the function runs; one that the script imports or makes is taken for a plain ``def``."""
-    if source.may_have(name) or name in made or "*" in made:
-        return source.functions.get(name, RunMode.SYNC)
-    near = source.nearest(name)
-    raise ConfigError(
-        f"{script.name} has no function {name}",
-        key="PYTHON_FUNCTION_NAME" if config.python_function_name else "FUNCTION_NAME",
-        hint=f"it has {', '.join(near)}; PYTHON_FUNCTION_NAME can name one" if near else "",
-        reason="function-missing",
-    )
+def _interpreter(context: EngineContext, config: LocalPythonConfig) -> Interpreter:
+    return find_interpreter(config.python_venv, context.folder) if config.python_venv else HOST_INTERPRETER
 
 
 def _names_of_init(config: LocalPythonConfig) -> Collection[str]:

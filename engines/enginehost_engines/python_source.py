@@ -6,7 +6,7 @@ import ast
 import errno
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -18,6 +18,8 @@ from enginehost.errors import ConfigError
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.Lambda, ast.ClassDef)
+_TYPE_ALIAS = getattr(ast, "TypeAlias", ())
+"""``type Name = …`` (Python 3.12)."""
 
 
 _MAKES_NAMES = re.compile(
@@ -30,29 +32,53 @@ class Parameters(NamedTuple):
     """What a function takes.
 
     ``names`` by keyword, in order; ``positional`` by position only; ``required``: those of both without
-    default; ``further``: any other keyword too (``**rest``).
+    default; ``further``: any other keyword too (``**rest``); ``variable`` is the name of what takes any more
+    by position (``*rest``), or empty. ``place`` is where it stands: ``line 7``.
     """
 
     names: tuple[str, ...]
     positional: tuple[str, ...]
     required: tuple[str, ...]
     further: bool
+    variable: str
+    place: str
 
 
-@dataclass(frozen=True, slots=True)
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PythonSource:
     """The names a file binds at module level.
 
-    ``functions`` are those defined in the file itself, with how they run; ``parameters`` what those of them
-    take that nothing wraps or replaces; ``classes`` its classes; ``names`` whatever else is bound (imports,
-    assignments); ``text`` its content.
+    ``functions`` are those defined in the file itself, with how they run; ``definitions`` their texts;
+    ``parameters`` what those of them take that nothing wraps or replaces; ``classes`` its classes; ``values``
+    the expressions that names are assigned; ``imports`` the dotted names behind imported ones; ``names``
+    whatever else is bound (imports, assignments); ``exported`` is ``__all__``, ``None`` where there is none
+    that can be read; ``text`` its content.
     """
 
     functions: dict[str, RunMode]
+    definitions: dict[str, Definition]
     parameters: dict[str, Parameters]
     classes: dict[str, ast.ClassDef]
+    values: dict[str, ast.expr]
+    imports: dict[str, str]
     names: frozenset[str]
+    exported: tuple[str, ...] | None
     text: bytes
+
+    @property
+    def public(self) -> list[str]:
+        """The functions that the file defines for others: those in ``__all__``, else those without ``_``."""
+        if self.exported is not None:
+            return [name for name in dict.fromkeys(self.exported) if name in self.functions]
+        return [name for name in self.functions if not name.startswith("_")]
+
+    @property
+    def missing(self) -> list[str]:
+        """The names in ``__all__`` that running the file surely does not bind."""
+        return [name for name in dict.fromkeys(self.exported or ()) if not self.may_have(name)]
 
     def may_have(self, name: str) -> bool:
         """Whether running the file may bind ``name``; only where it surely cannot, the answer is no."""
@@ -98,23 +124,81 @@ def _read(file: Path, mtime_ns: int, size: int) -> PythonSource:
 
 def _describe(tree: ast.Module, text: bytes) -> PythonSource:
     functions: dict[str, RunMode] = {}
-    parameters: dict[str, Parameters] = {}
+    definitions: dict[str, Definition] = {}
     classes: dict[str, ast.ClassDef] = {}
+    values: dict[str, ast.expr] = {}
+    imports: dict[str, str] = {}
     names: set[str] = set()
     for node in _own_scope(tree.body):
         if isinstance(node, _FUNCTIONS):
             functions[node.name] = _mode(node)
-            parameters[node.name] = _parameters(node.args)
+            definitions[node.name] = node
             if node.decorator_list:
                 names.add(node.name)
         elif isinstance(node, ast.ClassDef):
             classes[node.name] = node
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name.partition(".")[0])
-    sure = {name: taken for name, taken in parameters.items() if name not in names}
-    return PythonSource(functions, sure, classes, frozenset(names), text)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imports.update(_imported(node))
+            names.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        else:
+            values.update(_assigned(node))
+    parameters = {name: _parameters(found) for name, found in definitions.items() if name not in names}
+    exported = _exported(tree.body)
+    found = functions, definitions, parameters, classes, values, imports
+    return PythonSource(*found, frozenset(names), exported, text)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """The names that an import binds, each with the dotted name behind it."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            top = alias.name.partition(".")[0]
+            yield (alias.asname, alias.name) if alias.asname else (top, top)
+        elif alias.name != "*":
+            module = "." * node.level + (node.module or "")
+            yield alias.asname or alias.name, f"{module}.{alias.name}"
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The one name that an assignment binds, with its value."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target, value = node.targets[0], node.value
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        target, value = node.target, node.value
+    elif _TYPE_ALIAS and isinstance(node, _TYPE_ALIAS):
+        target, value = getattr(node, "name"), getattr(node, "value")  # noqa: B009 - Python 3.11 lacks them
+    else:
+        return
+    if isinstance(target, ast.Name):
+        yield target.id, value
+
+
+def _exported(body: Iterable[ast.stmt]) -> tuple[str, ...] | None:
+    """``__all__``, as far as it is made of literal lists."""
+    found: tuple[str, ...] | None = None
+    for node in body:
+        if isinstance(node, ast.AugAssign):
+            target, before = node.target, found or ()
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, before = node.targets[0], ()
+        else:
+            continue
+        if isinstance(target, ast.Name) and target.id == "__all__":
+            names = _strings(node.value)
+            if names is None:
+                return None
+            found = (*before, *names)
+    return found
+
+
+def _strings(node: ast.expr) -> list[str] | None:
+    if not isinstance(node, ast.List | ast.Tuple):
+        return None
+    texts = [item.value for item in node.elts if isinstance(item, ast.Constant)]
+    names = [text for text in texts if isinstance(text, str)]
+    return names if len(names) == len(node.elts) else None
 
 
 def bound_names(tree: ast.Module) -> set[str]:
@@ -123,7 +207,8 @@ def bound_names(tree: ast.Module) -> set[str]:
     return {*source.functions, *source.classes, *source.names}
 
 
-def _parameters(arguments: ast.arguments) -> Parameters:
+def _parameters(definition: Definition) -> Parameters:
+    arguments = definition.args
     positional = [*arguments.posonlyargs, *arguments.args]
     needed = positional[: len(positional) - len(arguments.defaults)]
     keywords = [
@@ -136,6 +221,8 @@ def _parameters(arguments: ast.arguments) -> Parameters:
         required=tuple(arg.arg for arg in (*needed, *keywords)),
         positional=tuple(arg.arg for arg in arguments.posonlyargs),
         further=arguments.kwarg is not None,
+        variable=arguments.vararg.arg if arguments.vararg is not None else "",
+        place=f"line {definition.lineno}",
     )
 
 

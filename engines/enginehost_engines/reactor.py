@@ -9,22 +9,24 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from enginehost.config import EngineConfig
 from enginehost.engine import Call, EngineContext, Function, RunMode
-from enginehost_engines.dotted import find_dotted
+from enginehost_engines.dotted import class_folders, find_dotted
 from enginehost_engines.reactor_source import read_mode, read_nouns
 from enginehost_engines.worker.client import WorkerClient
-from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker.spec import WorkerSpec
 from enginehost_engines.worker_engine import WorkerEngine
+from enginehost_engines.worker_keys import WorkerKeys
 
 _IDLE_SECONDS = 1800.0
 
 
-class ReactorConfig(EngineConfig):
+class ReactorConfig(WorkerKeys):
     """The smss keys of Reactor."""
 
     reactor_class_name: str = Field(
-        description="The class as a dotted Python path; its module is looked for beside the smss file first."
+        description="The class as a dotted Python path; its module is looked for beside the smss"
+        " file first, then in the engine's folder `<alias>__<id>`, its `app_root/version/assets` and its"
+        " `py`, then among what is installed."
     )
     logger_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         default="WARNING", description="From which level on the reactor's log records reach the host's log."
@@ -33,7 +35,8 @@ class ReactorConfig(EngineConfig):
         default=1,
         ge=1,
         le=64,
-        description="How many calls of this engine run in parallel, each in a process.",
+        description="How many calls of this engine run in parallel, each in a process. Where the key is"
+        " there, they are started when the engine opens, as far as there is room.",
     )
 
 
@@ -50,7 +53,7 @@ class ReactorEngine(WorkerEngine):
 
     def __init__(self, context: EngineContext, config: ReactorConfig) -> None:
         super().__init__(context, config)
-        self._class = find_dotted(config.reactor_class_name, context.folder, "REACTOR_CLASS_NAME")
+        self._class = find_dotted(config.reactor_class_name, class_folders(context), "REACTOR_CLASS_NAME")
         self._nouns = read_nouns(self._class)
         mode = read_mode(self._class)
         self._is_guess = mode is None
@@ -64,16 +67,17 @@ class ReactorEngine(WorkerEngine):
         order = {
             "kind": "reactor",
             "class": self._class.path,
-            "folders": [folder],
+            "folders": list(self._class.folders),
             "root": folder,
             "level": config.logger_level,
         }
         spec = WorkerSpec.of(
             order,
-            f"{folder} {self._class.path}",
+            f"{self._class.folders[0]} {self._class.path}",
             concurrent=self._mode in (RunMode.ASYNC, RunMode.ASYNC_STREAM),
             version=self._class.version,
             idle=_IDLE_SECONDS,
+            limits=config.worker_limits(),
         )
         return WorkerClient(
             spec, context.log, self, size=config.python_workers, most=context.access.max_workers
@@ -94,6 +98,8 @@ class ReactorEngine(WorkerEngine):
             mode = await self._mode_of(self._client, "")
         if mode is not None and self._is_guess:
             await self._take_mode(mode)
+        if "python_workers" in self.config.model_fields_set:
+            self._client.prepare()
 
     async def close(self) -> None:
         """End the process."""

@@ -11,6 +11,15 @@ from enginehost.caller import LOCAL, Caller
 from enginehost.trace_context import NO_TRACE, TraceContext
 
 
+class Waited(str):
+    """For what a call waited that had not begun: the argument of the ``CancelledError`` that ends its wait.
+
+    Callers read it. A library's own words in that place are told to nobody.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class Call:
     """One execution, as the function sees it.
@@ -19,7 +28,8 @@ class Call:
     all calls of one chain share; ``deadline`` is :func:`time.monotonic` seconds; ``arrived`` the trace that
     came with its request; ``traced`` the OpenTelemetry ``SpanContext`` of its span, where calls are traced.
     ``large``: its arguments, or what it has answered, are of such a size that work on them is done aside
-    (:func:`enginehost.values.aside`).
+    (:func:`enginehost.values.aside`). ``max_result_bytes``: how long its result, or an item of it, may be as
+    JSON; the host refuses what is longer, but a result is better not brought to it.
     """
 
     function: str
@@ -31,6 +41,7 @@ class Call:
     arrived: TraceContext = field(default=NO_TRACE, repr=False, compare=False)
     traced: Any = field(default=None, repr=False, compare=False)
     large: bool = field(default=False, repr=False, compare=False)
+    max_result_bytes: int | None = field(default=None, repr=False, compare=False)
 
     @property
     def call_id(self) -> str:

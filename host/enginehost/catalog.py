@@ -28,6 +28,9 @@ NOTHING_READ = FunctionSignature(UNREAD, tags=(UNREAD,))
 _log = logging.getLogger("enginehost.catalog")
 
 
+_LONGEST_TROUBLE = 500
+
+
 @dataclass(slots=True, eq=False)
 class EngineRecord:
     """One engine (one smss file): its state with the reason, and what was found in its file.
@@ -77,6 +80,11 @@ class EngineRecord:
         """What people call it: the name of its file, or its id."""
         return self.path.name if self.path else self.engine_id
 
+    @property
+    def shown_reason(self) -> str:
+        """Why it is in its state, or what hinders it while it serves (``AbstractFunctionEngine.trouble``)."""
+        return self.reason or _trouble(self.engine)
+
     def move(self, state: EngineState, reason: str = "") -> None:
         """Go to ``state``. A transition that the table does not have is a bug of the host."""
         if state is not self.state and state not in TRANSITIONS[self.state]:
@@ -90,9 +98,17 @@ class EngineRecord:
             "kind": self.kind,
             "display_name": self.display_name,
             "state": str(self.state),
-            "reason": self.reason,
+            "reason": self.shown_reason,
             "since": datetime.fromtimestamp(self.since, UTC).isoformat(timespec="milliseconds"),
         }
+
+
+def _trouble(engine: IFunctionEngine | None) -> str:
+    """What an engine says that hinders it (see ``AbstractFunctionEngine.trouble``)."""
+    try:
+        return str(getattr(engine, "trouble", ""))[:_LONGEST_TROUBLE]
+    except Exception:  # noqa: BLE001 - the plugin boundary
+        return ""
 
 
 @dataclass(slots=True, eq=False)

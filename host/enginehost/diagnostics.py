@@ -62,6 +62,10 @@ def error_diagnostics(error: ConfigError, code: str) -> list[Diagnostic]:
     ]
 
 
+FAILED_BEFORE = "failed-before"
+"""The code of an engine's warning that it could not be opened last time: the next attempt has the news."""
+
+
 def without(code: str, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """The findings of other codes."""
     return tuple(found for found in diagnostics if found.code != code)

@@ -11,7 +11,7 @@ import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
-from enginehost.engine import CURRENT
+from enginehost.engine import CURRENT, Waited
 from enginehost.errors import CallCancelled, CallTimeout, EngineHostError, EngineUnavailable, OutcomeUnknown
 
 
@@ -40,10 +40,10 @@ class Wait:
         self._interrupt(CallTimeout(name, timeout))
 
     def explain(self, name: str, timeout: float, cancelled: asyncio.CancelledError) -> None:
-        """Take over what the call says that it waited for, before it began: the text of ``cancelled``."""
-        if not cancelled.args:
+        """Take over what the call says that it waited for, before it began."""
+        waited = next(iter(cancelled.args), None)
+        if not isinstance(waited, Waited):  # somebody else's words, such as those of a library's time limit
             return
-        waited = str(cancelled.args[0])
         if isinstance(self.reason, CallTimeout):
             self.reason = CallTimeout(name, timeout, waited)
         elif isinstance(self.reason, OutcomeUnknown):

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from enginehost.call import CURRENT, Call, current_call
+from enginehost.call import CURRENT, Call, Waited, current_call
 from enginehost.function import Approval, Function, Limits, Run, RunMode, run_mode
 from enginehost.signature import Annotations, FunctionSignature, without_parameters
 
@@ -73,8 +73,13 @@ class HostAccess:
     private_networks: bool = True
     max_workers: int | None = None
     """Worker processes at once; ``None`` leaves it to the engines."""
+    state_dir: Path | None = None
+    """Where engines may keep what they can make again; ``None``: in a temporary place."""
     max_programs: int = 64
     """Programs at once that engines start for a call each."""
+    ahead: bool = True
+    """Whether ``open`` may do what takes long, such as an installation. Off (a command looks at a folder
+    once): it is left to :meth:`AbstractFunctionEngine.before_first_call`."""
 
 
 def _nothing_changed() -> None:
@@ -93,6 +98,10 @@ def _nothing_concealed(secret: str) -> None:
     """The default of :attr:`EngineContext.conceal`."""
 
 
+def _nobody_waits(doing: str) -> None:
+    """The default of :attr:`EngineContext.opening`."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineContext:
     """What the host gives an engine at birth.
@@ -108,6 +117,8 @@ class EngineContext:
     ``warn(key, code, message, hint)`` adds a warning to the file's findings; only while the engine is made.
     ``reloading``: the engine is to replace one that was there before. What it raises in ``open`` then costs
     nothing, since the old one stays; so that is the time to find out whether it works.
+    ``opening(text)``, while ``open`` runs: what it does that takes long; people read it as the reason of the
+    state *loading*. (How long it may take: :attr:`AbstractFunctionEngine.open_seconds`.)
     ``conceal`` tells the host a secret that it does not know (a credential that stands in the file itself):
     from then on no error and no line of the log shows it. ``redact`` takes what the host knows out of a
     text, also what the text's end cuts: for an engine that shortens what it quotes in an error. (Whole
@@ -129,6 +140,7 @@ class EngineContext:
     failed: Callable[..., None] = _nothing_failed
     warn: Callable[..., None] = _no_warning
     reloading: bool = False
+    opening: Callable[[str], None] = _nobody_waits
     conceal: Callable[[str], None] = _nothing_concealed
     redact: Callable[[str], str] = str
 
@@ -207,6 +219,16 @@ class AbstractFunctionEngine:
     requires_signature: ClassVar[bool] = True
     """Whether a file without ``FUNCTION_NAME`` is an error."""
 
+    name_key: ClassVar[str] = ""
+    """A key of the engine's own that names the function where the file has no ``FUNCTION_NAME``."""
+
+    completes_signature: ClassVar[bool] = False
+    """Whether the engine finds out what the file does not say (description, parameters), and itself warns of
+    what is still missing; the host then does not."""
+
+    open_seconds: ClassVar[float | None] = None
+    """How long ``open`` may take; ``None``: what the host's settings say."""
+
     def __init__(self, context: EngineContext, config: Any = None) -> None:
         self.context = context
         self.config = config
@@ -214,12 +236,28 @@ class AbstractFunctionEngine:
     async def open(self) -> None:
         """Nothing to make ready."""
 
+    async def before_first_call(self) -> None:
+        """Nothing was left to the first call (see :attr:`HostAccess.ahead`)."""
+
     async def close(self) -> None:
         """Nothing to let go of."""
 
     def watched(self) -> Sequence[Path]:
         """No further files."""
         return ()
+
+    @property
+    def opens_at_once(self) -> bool:
+        """Whether :meth:`open` has nothing to do: then it is not called, and a large folder loads faster."""
+        return type(self).open is AbstractFunctionEngine.open
+
+    @property
+    def trouble(self) -> str:
+        """What hinders an engine that serves, in words for every caller; empty while nothing does.
+
+        It is asked for when somebody looks, and shown as the reason beside the state *ready*.
+        """
+        return ""
 
     def functions(self) -> Iterable[Function]:
         """The one function that the file declares."""
@@ -340,6 +378,7 @@ __all__ = [
     "Limits",
     "Run",
     "RunMode",
+    "Waited",
     "current_call",
     "run_mode",
 ]

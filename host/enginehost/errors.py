@@ -188,7 +188,7 @@ class InvalidArguments(EngineHostError):
     code = "invalid_arguments"
 
     def __init__(self, message: str, *, errors: list[dict[str, Any]] | None = None) -> None:
-        super().__init__(message, detail={"errors": errors or []})
+        super().__init__(message, detail={"errors": errors or [{"pointer": "", "message": message}]})
 
 
 class InvalidRequest(EngineHostError):
@@ -316,7 +316,7 @@ def error_from_json(body: Mapping[str, Any]) -> EngineHostError:
     )
     if isinstance(error, Overloaded):
         after = error.detail.get("retry_after")
-        error.retry_after = float(after) if isinstance(after, int | float) else 1.0
+        error.retry_after = float(after) if isinstance(after, (int, float)) else 1.0
     if isinstance(error, ConfigError):
         error.path, error.line, error.column, error.key = "", 0, 0, ""
         error.hint, error.reason = (

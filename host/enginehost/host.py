@@ -20,8 +20,8 @@ from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import Catalog, EngineRecord, Entry
 from enginehost.contributions import Contributions, collect
 from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity, error_diagnostics
-from enginehost.engine import Call, EngineState, IFunctionEngine
-from enginehost.errors import ConfigError, EngineHostError, TooLarge
+from enginehost.engine import AbstractFunctionEngine, Call, EngineState, IFunctionEngine
+from enginehost.errors import ConfigError, EngineHostError, EngineUnavailable, TooLarge
 from enginehost.faces import Faces
 from enginehost.folder import fingerprint
 from enginehost.following import Following
@@ -29,6 +29,7 @@ from enginehost.invoke import Invoker
 from enginehost.lifecycle import Engines
 from enginehost.loader import folder_loader, functions_of
 from enginehost.names import FaceNames
+from enginehost.patience import Impatient, within
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import Policy, load_policy, policy_for
 from enginehost.policy_words import unknown_faces
@@ -80,7 +81,8 @@ class Host:
     ``databus`` is ``"auto"`` (where the DDS library is installed), ``None``, or a
     :class:`~enginehost.databus.DatabusConfig`. ``settings`` default to what ``enginehost.yaml`` and the
     environment say. ``log`` is where one line per call is written (nowhere by default).
-    ``watch`` off loads the folder once.
+    ``watch`` off loads the folder once. ``ahead`` off leaves what takes long to open, such as the
+    installation of a script's requirements, to :meth:`prepare` and to the first call.
 
     Raises :class:`~enginehost.errors.ConfigError` where settings or the policy are wrong, or ``folder`` is
     none. A wrong smss file never does: it is listed in :meth:`problems`; so is a folder that is not there
@@ -96,6 +98,7 @@ class Host:
         registry: PluginRegistry | None = None,
         log: TextIO | None = None,
         watch: bool = True,
+        ahead: bool = True,
     ) -> None:
         self.folder = _folder(folder) if folder is not None else None
         self.settings = settings if settings is not None else load_settings(self.folder)
@@ -107,6 +110,7 @@ class Host:
         self._databus = databus
         self._log_stream = log
         self._watch = watch
+        self._ahead = ahead
         self._contributions = Contributions()
         self._faces: Faces | None = None
         self._audit: AuditFile | None = None
@@ -323,6 +327,19 @@ class Host:
         _check_types(name, caller)
         return self._invoker.entry(name, caller or LOCAL)
 
+    async def prepare(self, name: str) -> None:
+        """Do what the engine of a function left to its first call, with its own patience, not the call's.
+
+        Raises ``UnknownFunction`` and ``EngineUnavailable``.
+        """
+        engine = self.entry(name).record.engine
+        if isinstance(engine, AbstractFunctionEngine):
+            patience = getattr(engine, "open_seconds", None) or self.settings.open_timeout
+            try:
+                await within(engine.before_first_call(), patience, f"making {name} ready")
+            except Impatient as error:
+                raise EngineUnavailable(str(error), state="loading", reason=str(error)) from None
+
     def visible(self, name: str, caller: Caller) -> Entry | None:
         """For faces: the function ``name``, if there is one and ``caller`` may view it."""
         return self._invoker.visible(name, caller)
@@ -485,9 +502,23 @@ class Host:
                 with suppress(RuntimeError):  # the loop has closed meanwhile
                     loop.call_soon_threadsafe(self._engines.engine_failed, record, reason, cause)
 
+        def opening(path: Path, doing: str) -> None:
+            if self._engines is not None:
+                with suppress(RuntimeError):  # the loop has closed meanwhile
+                    loop.call_soon_threadsafe(self._engines.engine_opening, path, doing)
+
         self._engines = Engines(
             self.catalog,
-            folder_loader(self.registry, secrets, self.settings, self.folder, changed, failed),
+            folder_loader(
+                self.registry,
+                secrets,
+                self.settings,
+                self.folder,
+                changed,
+                failed,
+                opening,
+                ahead=self._ahead,
+            ),
             self.folder,
             open_timeout=self.settings.open_timeout,
             drain_seconds=self.settings.drain_seconds,
@@ -496,7 +527,7 @@ class Host:
             self._following = Following(self.folder, self._engines, self._policy_file(), self._policy_seen)
             self._engines.news.also(lambda: unknown_faces(self.policy, self._contributions.faces))
             await self._following.load()
-            await self._engines.opened(self.settings.open_timeout + 1.0)
+            await self._engines.opened(self.settings.open_timeout + 1.0, patient=not self._watch)
             self._engines.news.start()
         finally:
             self._invoker.not_yet = ""

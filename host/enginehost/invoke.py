@@ -44,6 +44,7 @@ class Invoker(Streams):
         self.in_flight += 1
         try:
             runtime = self.admit(name, call.caller, token.old_value)
+            call.max_result_bytes = runtime.limit_for(encode)
             runtime.stats.running += 1
             runtime.record.running += 1
             if arguments is None:

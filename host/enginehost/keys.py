@@ -69,23 +69,10 @@ SEMOSS_KEYS: frozenset[str] = frozenset(_SEMOSS_WORDS.split())
 SEMOSS_PREFIXES: tuple[str, ...] = ("MAIL.",)
 """Beginnings of keys that SEMOSS passes through to a library."""
 
-_NO_OAUTH = "the host fetches no token; AUTH = bearer sends a fixed one"
-_NO_PYTHON_OF_ITS_OWN = "the script sees what is installed where the host runs"
-
 NO_EFFECT: Mapping[str, str] = {
-    "VIRTUAL_ENV_ENGINE": _NO_PYTHON_OF_ITS_OWN,
-    "PYTHON_VENV": _NO_PYTHON_OF_ITS_OWN,
-    "PYTHON_REQUIREMENTS": _NO_PYTHON_OF_ITS_OWN,
-    "PYTHON_MEMORY_MB": "the script's memory is not limited",
-    "RETRIES": "a failed call is not repeated",
-    "CACHE_SECONDS": "every call is made, no answer is kept",
-    "PAGINATION": "a call gives what one request gives",
-    "RESPONSE_SCHEMA": "FUNCTION_RESULT is what results are checked against",
-    "AUTH_TOKEN_URL": _NO_OAUTH,
-    "AUTH_CLIENT_ID": _NO_OAUTH,
-    "AUTH_CLIENT_SECRET": _NO_OAUTH,
-    "AUTH_CLIENT_METHOD": _NO_OAUTH,
-    "AUTH_SCOPE": _NO_OAUTH,
+    "VIRTUAL_ENV_ENGINE": "SEMOSS keeps that environment apart from its engines: PYTHON_VENV names one here, "
+    "PYTHON_REQUIREMENTS has one built",
+    "PYTHON_MEMORY_MB": "the code's memory is not limited; LocalPython, Reactor and classes read this key",
     "DATABUS_SERVICE": "the setting databus.service names it, for all functions of the host",
 }
 """Keys that promise what the host does not do, unless an engine's model has them: what happens instead."""

@@ -17,7 +17,7 @@ from typing import Any
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.closing import Closing
 from enginehost.collector import uncollected
-from enginehost.diagnostics import Diagnostic, Severity, without
+from enginehost.diagnostics import FAILED_BEFORE, Diagnostic, Severity, without
 from enginehost.engine import AbstractFunctionEngine, EngineState, IFunctionEngine
 from enginehost.engine_ids import EngineIds, of_ids
 from enginehost.folder import Fingerprint, fingerprint
@@ -31,6 +31,9 @@ from enginehost.slot import Slot, watched_now
 _CANNOT_SERVE = "cannot-serve"
 
 _TRY = "`enginehost validate --load` tries it without a host"
+
+_LOOK_SECONDS = 0.5
+"""How soon who waits for engines to open learns that one of them takes long."""
 
 _MANY = 1000
 """So many files at once are a folder being loaded: what is made of them stays."""
@@ -53,7 +56,9 @@ class Engines:
         self._thread = LoaderThread(loader, self._was_there)
         self._slots: dict[Path, Slot] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[asyncio.Task[None], Path] = {}
+        self._take_long: set[Path] = set()
+        """Files whose engines said that opening takes long."""
         self._turn = asyncio.Lock()
         """One update at a time, so that an older look never overwrites a newer one."""
         self._retries = Retries(self._try_again)
@@ -105,10 +110,22 @@ class Engines:
                     self._place(changed, await self._thread.load(list(changed)))
             self.news.look()
 
-    async def opened(self, timeout: float) -> bool:
-        """Wait until every engine that is being opened has opened or failed; whether that came in time."""
-        if self._opening:
-            await asyncio.wait(self._opening, timeout=timeout)
+    async def opened(self, timeout: float, *, patient: bool = False) -> bool:
+        """Wait until every engine that is being opened has opened or failed, for so many seconds at most;
+        whether that came in time.
+
+        Those that say that it takes long are only waited for by who is ``patient``, and then as long as
+        they may take.
+        """
+        until = asyncio.get_running_loop().time() + timeout
+        while tasks := [task for task, path in self._opening.items() if path not in self._take_long]:
+            left = until - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            await asyncio.wait(tasks, timeout=min(left, _LOOK_SECONDS))
+        long = [task for task, path in self._opening.items() if path in self._take_long]
+        if patient and long:
+            await asyncio.wait(long)
         return not self._opening
 
     async def close(self) -> None:
@@ -173,6 +190,15 @@ class Engines:
         record.diagnostics = (*without(_CANNOT_SERVE, record.diagnostics), found)
         self._catalog.put(record, ())
         self.news.look()
+
+    def engine_opening(self, path: Path, doing: str) -> None:
+        """Show what the engine of a file does that is being opened."""
+        slot = self._slots.get(path)
+        record = slot.record if slot is not None else None
+        self._take_long.add(path)
+        if record is not None and record.state is EngineState.LOADING and record.reason != doing:
+            record.reason = doing
+            self._catalog.put_record(record)
 
     def _serves_again(self, slot: Slot, record: EngineRecord) -> None:
         record.move(EngineState.READY)
@@ -256,15 +282,15 @@ class Engines:
         if slot.record is None or slot.record.engine is None:
             self._show(slot, replace(new.record, engine=None))
         task = self._own(self._open(slot, new, slot.generation))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        self._opening[task] = slot.path
+        task.add_done_callback(self._has_opened)
 
     async def _open(self, slot: Slot, new: Loaded, generation: int) -> None:
         engine = new.engine
         if engine is None:
             raise ValueError("an engine that failed to load cannot be opened")
         try:
-            await within(engine.open(), self._open_timeout, f"open() of {new.record.kind}")
+            await within(engine.open(), self._patience(engine), f"open() of {new.record.kind}")
             functions, watched = functions_of(engine), watched_now(engine, new.watched)
         except BaseException as error:
             if isinstance(error, Exception) and self._is_current(slot, generation):
@@ -274,7 +300,7 @@ class Engines:
             if not isinstance(error, Exception):
                 raise
             if self._is_current(slot, generation):
-                self._failed(slot, self._open_failure(slot, new.record, error))
+                self._failed(slot, self._open_failure(slot, engine, new.record, error))
                 self._retries.later(slot.path)
                 self.news.look()
             return
@@ -290,15 +316,20 @@ class Engines:
         if slot is not None:
             self._own(self.update({path: slot.fingerprint}))
 
-    def _open_failure(self, slot: Slot, record: EngineRecord, error: Exception) -> EngineRecord:
+    def _patience(self, engine: IFunctionEngine) -> float:
+        return getattr(engine, "open_seconds", None) or self._open_timeout
+
+    def _open_failure(
+        self, slot: Slot, engine: IFunctionEngine, record: EngineRecord, error: Exception
+    ) -> EngineRecord:
         timed_out = isinstance(error, Impatient)
-        text = f"the engine did not open within {self._open_timeout:g} s"
+        text = f"the engine did not open within {self._patience(engine):g} s"
         found = Diagnostic(
             str(slot.path), 0, 0, Severity.ERROR, "open-failed",
             text if timed_out else self._loader.explain(error),
             f"it is tried again when a file of its own is saved, and from time to time; {_TRY}",
         )  # fmt: skip
-        diagnostics = (*record.diagnostics, found)
+        diagnostics = (*without(FAILED_BEFORE, record.diagnostics), found)
         return replace(
             record,
             engine=None,
@@ -307,6 +338,11 @@ class Engines:
             diagnostics=diagnostics,
             traceback=self._loader.traceback_of(error),
         )
+
+    def _has_opened(self, task: asyncio.Task[None]) -> None:
+        path = self._opening.pop(task)
+        if path in self._take_long and path not in self._opening.values():
+            self._take_long.discard(path)
 
     def _is_current(self, slot: Slot, generation: int) -> bool:
         return self._slots.get(slot.path) is slot and slot.generation == generation
@@ -334,7 +370,7 @@ class Engines:
 
 
 def _opens_at_once(engine: IFunctionEngine) -> bool:
-    return type(engine).open is AbstractFunctionEngine.open
+    return isinstance(engine, AbstractFunctionEngine) and engine.opens_at_once
 
 
 def _what_came(old: EngineRecord | None) -> Event:

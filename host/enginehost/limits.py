@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
+from enginehost.call import Waited
 from enginehost.errors import Overloaded
 
 
@@ -67,7 +68,7 @@ class Gate:
             await waiter
         except BaseException as error:  # cancelled, or closed while it waited: the place must not go with it
             if isinstance(error, asyncio.CancelledError):
-                error.args = (f"it waited for its turn ({number_of_calls(self._width)} at once)",)
+                error.args = (Waited(f"it waited for its turn ({number_of_calls(self._width)} at once)"),)
             if waiter.done() and not waiter.cancelled():
                 self.leave()
             else:

@@ -65,6 +65,14 @@ def _nobody_hears(record: EngineRecord, reason: str, cause: BaseException | None
     """The default of a loader's ``failed``."""
 
 
+Opening = Callable[[Path, str], None]
+"""Hears, on any thread, what the engine of a file that is being opened does."""
+
+
+def _nobody_waits(path: Path, doing: str) -> None:
+    """The default of a loader's ``opening``."""
+
+
 class _Warnings:
     """Takes an engine's warnings while it is made; afterwards nothing holds the declaration."""
 
@@ -93,6 +101,7 @@ class Loader:
         redact: Redactor,
         changed: Callable[[Path], None],
         failed: Failed = _nobody_hears,
+        opening: Opening = _nobody_waits,
     ) -> None:
         self._registry = registry
         self._secrets = secrets
@@ -101,6 +110,7 @@ class Loader:
         self._redact = redact
         self._changed = changed
         self._failed = failed
+        self._opening = opening
 
     def load(self, path: Path, *, reloading: bool = False) -> Loaded | None:
         """The file as an engine; ``None`` when there is no such file (any more)."""
@@ -174,7 +184,12 @@ class Loader:
         keys: Reading[Any] = read_keys(declaration, model) if model is not None else Reading(None)
         if not getattr(engine_class, "accepts_any_key", False):
             check_keys(declaration, model)
-        parts = read_signature(declaration, required=engine_class.requires_signature)
+        parts = read_signature(
+            declaration,
+            required=engine_class.requires_signature,
+            name_key=getattr(engine_class, "name_key", ""),
+            completed=getattr(engine_class, "completes_signature", False),
+        )
         record.declared = parts.signature if parts.known else None
         warnings = _Warnings(declaration)
         context = self._context(declaration, parts, record, warnings, reloading)
@@ -285,6 +300,7 @@ class Loader:
             failed=lambda reason, cause=None: self._failed(record, self.safe(reason), cause),
             warn=warnings.warn,
             reloading=reloading,
+            opening=lambda doing: self._opening(path, self.safe(doing)),
             conceal=self._redact.add,
             redact=self._redact,
         )
@@ -358,16 +374,25 @@ def folder_loader(
     folder: Path,
     changed: Callable[[Path], None],
     failed: Failed = _nobody_hears,
+    opening: Opening = _nobody_waits,
+    *,
+    ahead: bool = True,
 ) -> Loader:
-    """A loader for the files of ``folder`` that lets them do what the settings allow."""
+    """A loader for the files of ``folder`` that lets them do what the settings allow.
+
+    ``ahead`` is that of :class:`~enginehost.engine.HostAccess`.
+    """
     know_folder(folder)
     access = HostAccess(
         in_process_python=settings.in_process_python,
         private_networks=settings.private_networks,
         max_workers=settings.max_workers,
+        state_dir=settings.state_dir,
         max_programs=settings.max_programs,
+        ahead=ahead,
     )
-    return Loader(registry, secrets, sources(secrets, folder), access, secrets.redactor, changed, failed)
+    given = sources(secrets, folder)
+    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening)
 
 
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth")

@@ -41,8 +41,11 @@ class Parameters:
     semoss: bool = False
 
 
-def read_parameters(declaration: Declaration) -> Parameters:
-    """All parameters; what is wrong goes to the declaration's diagnostics."""
+def read_parameters(declaration: Declaration, *, completed: bool = False) -> Parameters:
+    """All parameters; what is wrong goes to the declaration's diagnostics.
+
+    ``completed``: the engine knows them, and the file at most which of them are required.
+    """
     parameters = Parameters()
     declared = declaration.json(_PARAMETERS)
     if isinstance(declared, list):
@@ -55,7 +58,7 @@ def read_parameters(declaration: Declaration) -> Parameters:
     elif declared is not None:
         message = f"{_PARAMETERS} has to be a JSON list, not {kind_of(declared)}"
         declaration.error(_PARAMETERS, "bad-parameters", message, _LIST_HINT)
-    _read_required(declaration, parameters)
+    _read_required(declaration, parameters, completed=completed)
     return parameters
 
 
@@ -184,7 +187,7 @@ def _read_whole(declaration: Declaration, parameters: Parameters, declared: dict
     _add_required(declaration, parameters, required, _PARAMETERS)
 
 
-def _read_required(declaration: Declaration, parameters: Parameters) -> None:
+def _read_required(declaration: Declaration, parameters: Parameters, *, completed: bool) -> None:
     names = declaration.json(_REQUIRED)
     if names is not None:
         _add_required(declaration, parameters, names, _REQUIRED)
@@ -192,7 +195,8 @@ def _read_required(declaration: Declaration, parameters: Parameters) -> None:
         if name not in parameters.properties:
             message = f"{name} is required but not declared; it may be anything"
             key = _REQUIRED if _REQUIRED in declaration else _PARAMETERS
-            declaration.warning(key, "undeclared-required", message, f"declare it in {_PARAMETERS}")
+            if not completed:
+                declaration.warning(key, "undeclared-required", message, f"declare it in {_PARAMETERS}")
             parameters.properties[name] = {}
 
 
@@ -214,10 +218,16 @@ def _add_required(declaration: Declaration, parameters: Parameters, names: Any, 
             declaration.error(key, "bad-required", message, _NAMES_HINT)
 
 
-def object_schema(declaration: Declaration, parameters: Parameters, bind: Mapping[str, Any]) -> JsonSchema:
-    """The object schema of all parameters, checked if people wrote parts of it, without the bound ones."""
+def object_schema(
+    declaration: Declaration, parameters: Parameters, bind: Mapping[str, Any], *, completed: bool = False
+) -> JsonSchema:
+    """The object schema of all parameters, checked if people wrote parts of it, without the bound ones.
+
+    ``completed`` as of :func:`read_parameters`.
+    """
     if not parameters.properties and not parameters.schema:
-        _warn_of_bound(declaration, bind)
+        if not completed:
+            _warn_of_bound(declaration, bind)
         return NO_PARAMETERS
     schema: dict[str, Any] = {"type": "object", "properties": parameters.properties, **parameters.schema}
     if parameters.required:
@@ -226,7 +236,8 @@ def object_schema(declaration: Declaration, parameters: Parameters, bind: Mappin
         report_schema_fault(declaration, _PARAMETERS, fault)
     if not bind:
         return schema
-    _warn_of_bound(declaration, {name: None for name in bind if name not in parameters.properties})
+    if not completed:
+        _warn_of_bound(declaration, {name: None for name in bind if name not in parameters.properties})
     return without_parameters(schema, bind)
 
 

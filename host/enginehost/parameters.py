@@ -48,10 +48,13 @@ class SignatureParts:
     known: bool = True
 
 
-def read_signature(declaration: Declaration, *, required: bool = True) -> SignatureParts:
+def read_signature(
+    declaration: Declaration, *, required: bool = True, name_key: str = "", completed: bool = False
+) -> SignatureParts:
     """The signature and its rules, as far as they can be read; errors stand in the declaration's diagnostics.
 
-    ``required=False`` is for engines that can do without ``FUNCTION_NAME``. A file counts as
+    ``required=False`` is for engines that can do without ``FUNCTION_NAME``; ``name_key`` and ``completed``
+    are an engine class's ``name_key`` and ``completes_signature``. A file counts as
     SEMOSS-typed (``coerce_text``) when it writes ``parameterType`` or ``parameterName``: those are
     written by SEMOSS and its forms, whose callers send every argument as text.
     """
@@ -59,13 +62,14 @@ def read_signature(declaration: Declaration, *, required: bool = True) -> Signat
     before = len(declaration.diagnostics)
     if _report_secrets(declaration):
         return SignatureParts(None, limits, {}, approval, known=False)
-    name = _read_name(declaration, required=required)
-    parameters = read_parameters(declaration)
+    name = _read_name(declaration, required=required, name_key=name_key)
+    completed_parameters = completed and not declaration.words("FUNCTION_PARAMETERS")
+    parameters = read_parameters(declaration, completed=completed_parameters)
     bind = read_bind(declaration)
     signature = FunctionSignature(
         name=name,
-        description=_read_description(declaration) if name else "",
-        parameters=object_schema(declaration, parameters, bind),
+        description=_read_description(declaration, completed=completed) if name else "",
+        parameters=object_schema(declaration, parameters, bind, completed=completed_parameters),
         result=_read_result(declaration) if "FUNCTION_RESULT" in declaration else None,
         annotations=_read_annotations(declaration)
         if "FUNCTION_ANNOTATIONS" in declaration
@@ -116,7 +120,11 @@ def read_name(declaration: Declaration, *, complete: bool) -> FunctionSignature:
     return FunctionSignature(name, tags=(*tags,) if sure else (*tags, UNREAD))
 
 
-def _read_name(declaration: Declaration, *, required: bool) -> str:
+def _read_name(declaration: Declaration, *, required: bool, name_key: str = "") -> str:
+    if name_key and not declaration.words("FUNCTION_NAME"):
+        name = declaration.words(name_key)
+        if name and not declaration.is_unresolved(name_key):
+            return name
     if not required and not declaration.words("FUNCTION_NAME"):
         return ""
     name = declaration.require("FUNCTION_NAME", hint="add FUNCTION_NAME: the name the function is called by")
@@ -126,9 +134,9 @@ def _read_name(declaration: Declaration, *, required: bool) -> str:
     return name
 
 
-def _read_description(declaration: Declaration) -> str:
+def _read_description(declaration: Declaration, *, completed: bool) -> str:
     description = declaration.words("FUNCTION_DESCRIPTION")
-    if not description:
+    if not description and not completed:
         hint = "say in one sentence what the function does: models choose by it"
         declaration.warning("FUNCTION_DESCRIPTION", "no-description", "FUNCTION_DESCRIPTION is missing", hint)
     return description

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+import string
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -18,6 +19,15 @@ _SHORTEST_ENCODED = 8
 """Bytes from which on a secret is looked for in base64 too."""
 
 _MOST_ENCODED = 8192
+_BITS = 6
+"""Those of a character of base64."""
+
+_BASE64 = frozenset(string.ascii_letters + string.digits + "+/-_")
+
+_SHORTEST_LINE = 16
+"""Characters from which on a line of a secret is one: of a private key each has 64."""
+
+_MOST_LINES = 1000
 _BACKSLASH = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}"
@@ -47,13 +57,26 @@ class Redactor:
         self._by_prefix: dict[str, dict[int, set[str]]] = {}
         """All forms: by their first characters, then by length."""
         self._forms: set[str] = set()
+        self._in_base64: dict[str, tuple[bool, bool]] = {}
+        """Those in base64: whether the character before one, and that after it, has bits of the secret."""
         self._sorted: list[str] = []
         """The forms as they were when a text last ended in what may be a part of one."""
 
     def add(self, value: str) -> None:
-        """Look for ``value`` from now on, if it is long enough."""
+        """Look for ``value`` from now on, if it is long enough; for its longer lines too.
+
+        (What a function prints arrives line by line.)
+        """
+        self._add(value)
+        for line in value.splitlines()[:_MOST_LINES] if "\n" in value else ():
+            if len(line.strip()) >= _SHORTEST_LINE:
+                self._add(line.strip())
+
+    def _add(self, value: str) -> None:
         if len(value) >= MIN_LENGTH:
-            for form in {value, value.replace(" ", "+"), *_as_bytes(value)} - self._forms:
+            encoded = dict(_in_base64(value))
+            self._in_base64.update(encoded)
+            for form in {value, value.replace(" ", "+"), *_as_latin(value), *encoded} - self._forms:
                 by_length = self._by_prefix.setdefault(form[:MIN_LENGTH], {})
                 by_length.setdefault(len(form), set()).add(form)
                 self._forms.add(form)
@@ -94,7 +117,18 @@ class Redactor:
                 end = len(text)
             if end > covered:
                 covered = end
-                yield view.place(at), view.place(end)
+                first, last = self._with_edges(text, at, end)
+                yield view.place(first), view.place(last)
+
+    def _with_edges(self, text: str, start: int, end: int) -> tuple[int, int]:
+        """Where a form in base64 begins and ends with the characters that it shares with its neighbours."""
+        before, after = self._in_base64.get(text[start:end], (False, False))
+        if before and start and text[start - 1] in _BASE64:
+            start -= 1
+        if after and end < len(text) and text[end] in _BASE64:
+            end += 1
+            end += len(text[end : end + 2]) - len(text[end : end + 2].lstrip("="))
+        return start, end
 
     def _begins_a_form(self, tail: str) -> bool:
         if len(self._sorted) != len(self._forms):
@@ -203,16 +237,24 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _as_bytes(value: str) -> Iterator[str]:
-    """The value as the repr of its bytes has it, and what base64 makes of it, wherever it begins."""
-    data = value.encode("utf-8", "surrogatepass")
+def _as_latin(value: str) -> Iterator[str]:
+    """The value as the repr of its bytes has it."""
     if not value.isascii():
-        yield data.decode("latin-1")
+        yield value.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _in_base64(value: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
+    """What base64 makes of a value, wherever it begins: the characters in which no neighbour has a part.
+
+    With each, whether there is a character before it, and after it, in which both have one.
+    """
+    data = value.encode("utf-8", "surrogatepass")
     if not _SHORTEST_ENCODED <= len(data) <= _MOST_ENCODED:
         return
     for before in range(3):
-        # only the characters that no neighbour has a part in
-        first, last = (0, 2, 3)[before], (before + len(data)) // 3 * 4
+        bits = 8 * before, 8 * (before + len(data))
+        first, last = -(-bits[0] // _BITS), bits[1] // _BITS
+        edges = bits[0] % _BITS > 0, bits[1] % _BITS > 0
         text = base64.b64encode(bytes(before) + data).decode()[first:last]
-        yield text
-        yield text.replace("+", "-").replace("/", "_")
+        yield text, edges
+        yield text.replace("+", "-").replace("/", "_"), edges

@@ -79,6 +79,10 @@ class Runtime:
         self.bucket = TokenBucket(limits.rate, limits.burst) if limits.rate else None
         self.stats = stats
 
+    def limit_for(self, encode: Encode) -> int | None:
+        """How long a result may be that is shaped by ``encode``."""
+        return self.own_max_result_bytes if encode is as_given else self.max_result_bytes
+
     def arguments(
         self, given: Mapping[str, Any], caller: Caller, coerce: bool, *, hurry: bool = False
     ) -> dict[str, Any]:

@@ -59,6 +59,19 @@ def referred(root: Mapping[str, Any], reference: str) -> Any:
     return found
 
 
+def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema, or what it refers to, with what stands beside the reference."""
+    seen: set[str] = set()
+    while isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
+        if reference in seen:
+            return {}
+        seen.add(reference)
+        found = referred(root, reference)
+        beside = {keyword: wanted for keyword, wanted in schema.items() if keyword != "$ref"}
+        schema = {**found, **beside} if isinstance(found, Mapping) else found
+    return schema
+
+
 def _anchored(root: Any, name: str) -> Any:
     waiting = [root]
     while waiting:

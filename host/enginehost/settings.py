@@ -226,6 +226,11 @@ class HostSettings(Section):
         default=False,
         description="Whether a smss file may run Python inside the host (PYTHON_ISOLATION=none).",
     )
+    debuggable: bool = Field(
+        default=False,
+        description="Whether programs of the host's user (debuggers, functions too) may read the memory and"
+        " the environment of a running host. (Linux)",
+    )
     private_networks: bool = Field(
         default_factory=_only_reachable_here,
         description="Whether engines may call private addresses; by default while all faces are on loopback.",

@@ -118,6 +118,7 @@ class Streams(Admission):
             runtime.stats.running += 1
             runtime.record.running += 1
             stream.runtime = runtime
+            call.max_result_bytes = runtime.limit_for(encode)
             if arguments is None:
                 stream.arguments = arguments = {}
             elif not isinstance(arguments, Mapping):

@@ -6,6 +6,7 @@ standard library, so that it also loads in worker processes.
 
 from __future__ import annotations
 
+import builtins
 import os
 import traceback
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ def author_traceback(error: BaseException) -> str:
         frames = _frames(raised)
         first = next((place for place, frame in enumerate(frames) if _is_authors(frame)), len(frames))
         if len(frames) == len(one.stack):
-            lines = zip(list(one.stack)[first:], frames[first:], strict=True)
+            lines = zip(list(one.stack)[first:], frames[first:])  # noqa: B905 - Python 3.9 has no strict
             kept = [line for line, frame in lines if not _is_hosts(frame)]
             one.stack = traceback.StackSummary.from_list(kept)
     return "".join(formatted.format())
@@ -53,7 +54,9 @@ def author_traceback(error: BaseException) -> str:
 
 def cause_traceback(error: BaseException) -> str:
     """:func:`author_traceback`; the whole one where no author's code is in it: the host may be at fault."""
-    return author_traceback(error) or "".join(traceback.format_exception(error))
+    return author_traceback(error) or "".join(
+        traceback.format_exception(type(error), error, error.__traceback__)
+    )
 
 
 class Place(NamedTuple):
@@ -109,11 +112,16 @@ def _inner(error: BaseException) -> BaseException | None:
     inner: BaseException | None = error
     while inner is not None and id(inner) not in seen:
         seen.add(id(inner))
-        further = inner.exceptions if isinstance(inner, BaseExceptionGroup) else ()
-        if any(_is_authors(frame) for one in (inner, *further) for frame in _frames(one)):
+        if any(_is_authors(frame) for one in (inner, *_grouped(inner)) for frame in _frames(one)):
             return inner
         inner = inner.__cause__ if inner.__cause__ is not None else inner.__context__
     return None
+
+
+def _grouped(error: BaseException) -> Sequence[BaseException]:
+    """The exceptions of a group, which Python has from 3.11 on: workers may be older."""
+    group = getattr(builtins, "BaseExceptionGroup", ())
+    return getattr(error, "exceptions") if isinstance(error, group) else ()  # noqa: B009 - not on all
 
 
 def _frames(error: BaseException) -> list[FrameType]:
@@ -128,8 +136,7 @@ def _pairs(
     while pending:
         shown, raised = pending.pop()
         yield shown, raised
-        inner = raised.exceptions if isinstance(raised, BaseExceptionGroup) else ()
-        pending += zip(shown.exceptions or (), inner, strict=False)
+        pending += zip(getattr(shown, "exceptions", None) or (), _grouped(raised))  # noqa: B905 - Python 3.9 has no strict
         for deeper, cause in ((shown.__cause__, raised.__cause__), (shown.__context__, raised.__context__)):
             if deeper is not None and cause is not None:
                 pending.append((deeper, cause))

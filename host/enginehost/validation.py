@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from enginehost.errors import ConfigError, InvalidArguments, ResultInvalid
 from enginehost.names import parameter_behind
-from enginehost.schema_references import is_endless
+from enginehost.schema_references import is_endless, resolved
 from enginehost.schema_walk import Budget, Fault, TooMuch, Walk
 from enginehost.signature import JsonSchema
 from enginehost.values import NotJson, encode, to_json
@@ -37,6 +37,21 @@ def closed(parameters: JsonSchema) -> JsonSchema:
     if any(key in parameters for key in (*_OPENERS, *_COMBINERS)):
         return parameters
     return {**parameters, "additionalProperties": False}
+
+
+_OF_A_RECORD = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
+_ANNOTATIONS = frozenset({"title", "description", "default", "examples"})
+
+
+def _keywords(declared: Mapping[str, Any], name: str) -> Set[str]:
+    """What is asked of a property; of one that is not declared, more than can be told."""
+    schema = declared.get(name)
+    return schema.keys() if isinstance(schema, Mapping) else {name, ""}
+
+
+def _is_block(value: Any) -> bool:
+    """Bytes, and arrays of numpy."""
+    return isinstance(value, (bytes, bytearray)) or type(value).__module__ == "numpy"
 
 
 class Validator:
@@ -69,6 +84,21 @@ class Validator:
         try:
             return self._compiled.is_valid(instance)
         except ValueError:  # jsonschema-rs met a type that JSON does not have
+            return self._free_of_rules(instance)
+
+    def _free_of_rules(self, instance: Any) -> bool:
+        """Whether it fits with all that is large and may be anything left out: nobody writes that as JSON."""
+        if type(instance) is not dict or not self._schema.keys() <= _OF_A_RECORD:
+            return False
+        declared = self._schema.get("properties", {})
+        fields: dict[str, Any] = instance
+        stripped = {
+            name: None if _is_block(value) and _keywords(declared, name) <= _ANNOTATIONS else value
+            for name, value in fields.items()
+        }
+        try:
+            return self._compiled.is_valid(stripped)
+        except ValueError:
             return False
 
     def is_valid(self, instance: Any, *, hurry: bool = False) -> bool:
@@ -227,13 +257,16 @@ def check_arguments(
 ) -> None:
     """Raise :class:`InvalidArguments` unless the arguments fit; ``hurry`` as in :class:`Validator`.
 
-    Rich Python values (a ``datetime`` for a ``date-time`` string) count by their JSON form.
+    Rich Python values (a ``datetime`` for a ``date-time`` string) count by their JSON form; bytes also by
+    their base64 text, which is what a parameter of bytes declares.
     """
     if validator.at_once(arguments):
         return
     plain = _plain(name, arguments)
     try:
         if validator.is_valid(plain, hurry=hurry):
+            return
+        if plain is not arguments and validator.is_valid(_with_base64(plain), hurry=hurry):
             return
     except TooMuch:
         if hurry:
@@ -242,6 +275,21 @@ def check_arguments(
         raise InvalidArguments(f"{name}: {message}", errors=[{"pointer": "", "message": message}]) from None
     errors = validator.errors(plain, hurry=hurry)
     raise InvalidArguments(summary(name, errors), errors=errors)
+
+
+def _with_base64(plain: Any) -> Any:
+    """The JSON form with the bare base64 text where it has a marker; what only looks like one is escaped."""
+    match plain:
+        case {"$bytes": text} if len(plain) == 1:
+            return text
+        case dict():
+            fields: dict[str, Any] = plain
+            return {key: _with_base64(value) for key, value in fields.items()}
+        case list():
+            items: list[Any] = plain
+            return [_with_base64(value) for value in items]
+        case _:
+            return plain
 
 
 def refuse_names(name: str, given: Collection[str], parameters: JsonSchema) -> None:
@@ -307,15 +355,15 @@ def coerced(parameters: JsonSchema, arguments: Mapping[str, Any]) -> dict[str, A
     convert stays text, for the validator to refuse.
     """
     properties: Any = parameters.get("properties") or {}
+    further = parameters.get("additionalProperties")
     return {
-        name: _coerced(properties.get(name), value) if isinstance(value, str) else value
+        name: _coerced(properties.get(name, further), value, parameters) if isinstance(value, str) else value
         for name, value in arguments.items()
     }
 
 
-def _coerced(schema: Any, text: str) -> Any:
-    types = schema.get("type") if isinstance(schema, Mapping) else None
-    allowed: list[Any] = [types] if isinstance(types, str) else list(types or ())
+def _coerced(schema: Any, text: str, root: JsonSchema) -> Any:
+    allowed = list(_types(schema, root))
     if not allowed or "string" in allowed:
         return text
     for kind in allowed:
@@ -323,6 +371,26 @@ def _coerced(schema: Any, text: str) -> Any:
         if value is not None:
             return value
     return None if "null" in allowed and text in ("null", "") else text
+
+
+def _types(schema: Any, root: JsonSchema, depth: int = 0) -> Iterator[str]:
+    """The types that a schema names, its choices and what it refers to; ``string`` where anything will do."""
+    schema = resolved(schema, root)
+    if not isinstance(schema, Mapping) or depth > _DEEPEST_CHOICE:
+        yield "string"
+        return
+    types: Any = schema.get("type")
+    choices: Any = schema.get("anyOf") or schema.get("oneOf")
+    if types:
+        yield from [types] if isinstance(types, str) else types
+    elif isinstance(choices, list):
+        for choice in cast("list[Any]", choices):
+            yield from _types(choice, root, depth + 1)
+    else:
+        yield "string"
+
+
+_DEEPEST_CHOICE = 5
 
 
 def _as(kind: str, text: str) -> Any:

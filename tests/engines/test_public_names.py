@@ -25,6 +25,7 @@ PUBLIC = {
     "enginehost.testing.fixtures",
     "enginehost.testing.strategies",
     "enginehost.tracebacks",
+    "enginehost.validation",
     "enginehost.values",
 }
 FOR_PLUGINS = PUBLIC | {"enginehost.databus", "enginehost.hooks"}

@@ -17,6 +17,7 @@ HELP = IMPORT | {
     "enginehost.cli.app",
     "enginehost.cli.failures",
     "enginehost.cli.lazy",
+    "enginehost.cli.secrecy",
     "enginehost.cli.usage",
     "enginehost.entrypoints",
     "enginehost.errors",

@@ -92,6 +92,12 @@ def test_a_secret_is_found_in_every_spelling_and_where_the_text_is_cut(
     assert len(left) < max(len(spelled) / 2, 12)
 
 
+def test_each_line_of_a_key_is_a_secret_too() -> None:
+    lines = ["-----BEGIN KEY-----", "MIIEvQIBADANBgkqhkiG9w0B", "AQEFAASCBKcwggSjAgEAAoIB", "x=="]
+    redact = redactor("\n".join(lines))
+    assert [redact(f"it is {line}.") for line in lines] == 3 * ["it is ***."] + ["it is x==."]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.text(min_size=0, max_size=5), st.text("abc19é&", min_size=10, max_size=30), st.text(max_size=5))
 def test_a_secret_is_found_within_base64(before: str, secret: str, after: str) -> None:
@@ -101,6 +107,18 @@ def test_a_secret_is_found_within_base64(before: str, secret: str, after: str) -
         assert MASK in found
         middle = encode(secret.encode()[3:-3]).decode().rstrip("=")
         assert len(middle) < 8 or middle not in found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("xyz", max_size=5), st.permutations("abcdefgh12345"), st.text("xyz", max_size=5))
+def test_what_is_left_of_base64_says_nothing_of_the_secret(
+    before: str, letters: list[str], after: str
+) -> None:
+    def left(secret: str) -> str:
+        return redactor(secret)(base64.b64encode(f"{before}{secret}{after}".encode()).decode())
+
+    for length in (8, 9, 10):
+        assert left("".join(letters[:length])) == left("ABCDEFGHIJ"[:length])
 
 
 def test_many_secrets_with_one_beginning_are_learnt_in_time_for_each(grows_evenly: Any) -> None:

@@ -234,6 +234,28 @@ def test_odd_values_fit_the_type_that_is_theirs_or_are_refused_and_never_break_t
         assert decode(encode(caught.value.to_json()))["detail"]["errors"]
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "fits"),
+    [
+        ({"type": "string", "contentEncoding": "base64"}, b"abc", True),
+        ({"type": "array", "items": {"type": "string"}}, [b"abc", "d"], True),
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, {"a": bytearray(b"abc")}, True),
+        ({"type": "object", "required": ["$bytes"]}, b"abc", True),
+        ({"type": "integer"}, b"abc", False),
+        ({"type": "string"}, {"$bytes": "YWJj"}, False),
+    ],
+)
+def test_bytes_count_as_the_text_that_a_parameter_of_bytes_declares(
+    schema: dict[str, Any], value: Any, fits: bool
+) -> None:
+    validator = Validator(closed({"type": "object", "properties": {"v": schema}}))
+    if fits:
+        check_arguments("f", validator, {"v": value})
+    else:
+        with pytest.raises(InvalidArguments, match="at /v"):
+            check_arguments("f", validator, {"v": value})
+
+
 def test_a_cycle_is_refused() -> None:
     cycle: list[Any] = []
     cycle.append(cycle)

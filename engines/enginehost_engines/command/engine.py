@@ -293,4 +293,5 @@ def _environment(config: CommandConfig) -> Mapping[str, str]:
 
 
 def _is_file_on(search: str, name: str) -> bool:
-    return any((Path(folder) / name).is_file() for folder in search.split(os.pathsep) if folder)
+    places = (os.path.join(folder, name) for folder in search.split(os.pathsep) if folder)  # noqa: PTH118
+    return any(map(os.path.isfile, places))  # not Path's: it raises for folders that may not be searched

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
+from enginehost.engine import Waited
+
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore]] = WeakKeyDictionary()
 
 
@@ -18,5 +20,5 @@ async def take(semaphore: asyncio.Semaphore, most: int) -> None:
     try:
         await semaphore.acquire()
     except asyncio.CancelledError as error:
-        error.args = (f"it waited for other programs to end (max_programs = {most})",)
+        error.args = (Waited(f"it waited for other programs to end (max_programs = {most})"),)
         raise

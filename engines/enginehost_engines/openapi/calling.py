@@ -24,6 +24,8 @@ def rest_config(operation: Operation, common: Mapping[str, Any], *, stand_in: bo
     keys["API_ENDPOINT_URL"] = operation.server.url + operation.url
     if headers := {**common.get("HEADERS", {}), **operation.rest.get("HEADERS", {})}:
         keys["HEADERS"] = headers
+    if operation.streams or keys.get("HTTP_METHOD", "GET") not in ("GET", "HEAD"):
+        keys.pop("CACHE_SECONDS", None)  # it holds for what can be kept
     if stand_in:
         keys |= {key: value or _STAND_IN for key, value in operation.security.keys.items()}
     return read_rest(keys)

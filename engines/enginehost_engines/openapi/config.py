@@ -15,7 +15,7 @@ from enginehost_engines.rest.url import parse
 
 OF_ONE_OPERATION = frozenset(
     {"api_endpoint_url", "http_method", "content_type", "parameter_placement", "query_style"}
-    | {"body_constants", "response_path", "response_schema", "pagination"}
+    | {"body_constants", "response_path", "response_schema", "pagination", "form_style"}
 )
 """Fields of the REST engine's model that the document decides for each operation."""
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anyio import from_thread, to_thread
 
@@ -22,9 +22,13 @@ from enginehost_engines.openapi.faults import Unmappable, broken
 from enginehost_engines.openapi.fetching import Fetched, fetch
 from enginehost_engines.openapi.operations import Mapper, Operation, Selection, contents_of
 from enginehost_engines.openapi.trust import harmless, has_credentials, trusted_origin
-from enginehost_engines.rest.engine import RestEngine, StreamRestEngine
+from enginehost_engines.rest.kinds import RestEngine, StreamRestEngine
 from enginehost_engines.rest.request import Headers
+from enginehost_engines.rest.tls import tls_files
 from enginehost_engines.rest.url import Origin, parse
+
+if TYPE_CHECKING:
+    from enginehost_engines.rest.config import RestConfig
 
 _MOST_TOLD = 20
 
@@ -97,6 +101,7 @@ class OpenApiEngine(AbstractFunctionEngine):
         self._common = common_keys(config)
         self._served: dict[str, Served] = {}
         self._files: list[Path] = [] if self._url else [self._path]
+        self._tls = tls_files(cast("RestConfig", config), context.folder)
         self._trusted: Origin | None = None
         self._marks: Headers = ()
         self._refreshing: asyncio.Task[None] | None = None
@@ -123,8 +128,13 @@ class OpenApiEngine(AbstractFunctionEngine):
             await one.engine.close()
 
     def watched(self) -> Sequence[Path]:
-        """The document, where it is a file, and the files that it refers to."""
-        return tuple(self._files)
+        """The document, where it is a file, the files that it refers to, and those of TLS."""
+        return (*self._files, *self._tls.paths)
+
+    @property
+    def trouble(self) -> str:
+        """That calls to a server are refused, because it failed again and again; empty while none are."""
+        return "; ".join(sorted({one.engine.trouble for one in self._served.values()} - {""}))
 
     def functions(self) -> Iterable[Function]:
         """The operations there are now; none until the document was read."""

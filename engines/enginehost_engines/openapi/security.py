@@ -44,7 +44,7 @@ def security_of(documents: Documents, operation: Located, notes: list[Found]) ->
             if len(ways) > 1:
                 shown = " + ".join(way.value) if way.value else "no credentials"
                 notes.append(node.found(f"of {len(ways)} ways to prove who calls the file has {shown}"))
-            notes += _advice(documents, way)
+            notes += _advice(documents, way, found)
             return found
     for way in ways[:1]:
         return _way(documents, way, notes)
@@ -118,8 +118,9 @@ def _api_key(security: Security, name: str, scheme: Located) -> str:
     return ""
 
 
-def _advice(documents: Documents, way: Located) -> list[Found]:
+def _advice(documents: Documents, way: Located, security: Security) -> list[Found]:
     """What people have to know of a way that is taken."""
+    gets_tokens = security.keys.get("AUTH") == "oauth2_client_credentials"
     found: list[Found] = []
     schemes = documents.root.child("components").child("securitySchemes")
     for name, scopes in way.items():
@@ -128,7 +129,8 @@ def _advice(documents: Documents, way: Located) -> list[Found]:
         if kind in ("oauth2", "openIdConnect"):
             wanted: Any = scopes.value
             words = f" with {', '.join(map(str, wanted))}" if isinstance(wanted, list) and wanted else ""
-            found.append(scheme.found(f"{name} is {kind}: it needs a token{words}"))
+            needs = "a client id and secret, with which tokens are got" if gets_tokens else f"a token{words}"
+            found.append(scheme.found(f"{name} is {kind}: it needs {needs}"))
     return found
 
 

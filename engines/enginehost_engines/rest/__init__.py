@@ -7,6 +7,6 @@ HTTP are loaded at the first call.
 from __future__ import annotations
 
 from enginehost_engines.rest.config import RestConfig
-from enginehost_engines.rest.engine import RestEngine, StreamRestEngine
+from enginehost_engines.rest.kinds import RestEngine, StreamRestEngine
 
 __all__ = ["RestConfig", "RestEngine", "StreamRestEngine"]

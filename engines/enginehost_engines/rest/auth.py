@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from enginehost.errors import ConfigError
 from enginehost_engines.rest.config import AuthKind, RestConfig
+from enginehost_engines.rest.url import Origin, parse
+
+if TYPE_CHECKING:
+    from enginehost_engines.rest.oauth import TokenSource
+    from enginehost_engines.rest.proof import Prover
+    from enginehost_engines.rest.transport import PoolSettings
 
 _TELLING = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth|cookie")
 _KEY = re.compile(r"(?=[^\s]*[0-9])(?=[^\s]*[A-Za-z])[^\s]{16,}")
+
+
+GRANTS: Mapping[str, str] = {
+    "oauth2_client_credentials": "client_credentials",
+    "oauth2_refresh_token": "refresh_token",
+    "oauth2_password": "password",
+}
+"""The kinds of ``AUTH`` that get tokens, with their ``grant_type``."""
 
 
 def auth_kind(config: RestConfig) -> AuthKind:
@@ -24,14 +40,27 @@ def auth_kind(config: RestConfig) -> AuthKind:
         return "api_key"
     if config.auth_token is not None:
         return "bearer"
-    return "basic" if config.auth_username is not None else "none"
+    if config.auth_token_url is not None:
+        return _grant_kind(config)
+    if config.auth_aws_service is not None:
+        return "sigv4"
+    if config.auth_username is not None:
+        return "basic"
+    return "none" if config.auth_client_cert is None else "mtls"
+
+
+def _grant_kind(config: RestConfig) -> AuthKind:
+    if config.auth_refresh_token is not None:
+        return "oauth2_refresh_token"
+    return "oauth2_client_credentials" if config.auth_username is None else "oauth2_password"
 
 
 def auth_header(config: RestConfig) -> tuple[str, str] | None:
-    """Name and value of the header to send; :class:`ConfigError` where a credential is missing."""
+    """Name and value of the header to send; ``None`` where no fixed header proves who calls.
+
+    :class:`ConfigError` where a credential is missing.
+    """
     match auth_kind(config):
-        case "none":
-            return None
         case "api_key":
             return config.api_key_header_name.strip(), _needed(
                 config.api_key_value, "API_KEY_VALUE", "api_key"
@@ -40,6 +69,48 @@ def auth_header(config: RestConfig) -> tuple[str, str] | None:
             return "Authorization", f"Bearer {_needed(config.auth_token, 'AUTH_TOKEN', 'bearer')}"
         case "basic":
             return "Authorization", f"Basic {_basic(config)}"
+        case _:
+            return None
+
+
+def check_credentials(config: RestConfig) -> None:
+    """Raise :class:`ConfigError` where ``AUTH`` needs a key that is not there, or one that cannot be."""
+    kind = auth_kind(config)
+    auth_header(config)
+    needed: list[tuple[object, str]] = []
+    if kind in GRANTS:
+        needed = [(config.auth_token_url, "AUTH_TOKEN_URL"), (config.auth_client_id, "AUTH_CLIENT_ID")]
+    if kind == "oauth2_client_credentials":
+        needed.append((config.auth_client_secret, "AUTH_CLIENT_SECRET"))
+    elif kind == "oauth2_refresh_token":
+        needed.append((config.auth_refresh_token, "AUTH_REFRESH_TOKEN"))
+    elif kind == "oauth2_password":
+        needed += [(config.auth_username, "AUTH_USERNAME"), (config.auth_password, "AUTH_PASSWORD")]
+    elif kind == "sigv4":
+        needed = [(config.auth_aws_region, "AUTH_AWS_REGION"), (config.auth_aws_service, "AUTH_AWS_SERVICE")]
+        if config.auth_aws_access_key_id is not None:
+            needed.append((config.auth_aws_secret_access_key, "AUTH_AWS_SECRET_ACCESS_KEY"))
+    elif kind == "mtls":
+        needed = [(config.auth_client_cert, "AUTH_CLIENT_CERT")]
+    for value, key in needed:
+        if value is None:
+            raise _missing(key, kind)
+    if kind in GRANTS or kind == "sigv4":
+        _check_free(config, kind)
+    if config.redirect_hosts and config.auth_client_cert is not None:
+        message = "REDIRECT_HOSTS and AUTH_CLIENT_CERT exclude each other: it goes to no other host"
+        raise ConfigError(message, hint="drop one", key="REDIRECT_HOSTS", reason="bad-credentials")
+
+
+def _check_free(config: RestConfig, kind: str) -> None:
+    """Nothing else may set the header that the proof needs."""
+    rule = f"AUTH = {kind} sets the header Authorization itself"
+    if any(name.lower() == "authorization" for name in config.headers):
+        raise ConfigError(f"HEADERS: {rule}", hint="leave it out", key="HEADERS", reason="bad-header")
+    if any(place.strip().lower() == "header:authorization" for place in config.parameter_placement.values()):
+        hint = "place the parameter elsewhere"
+        key = "PARAMETER_PLACEMENT"
+        raise ConfigError(f"{key}: {rule}", hint=hint, key=key, reason="bad-placement")
 
 
 def _basic(config: RestConfig) -> str:
@@ -85,6 +156,58 @@ def telling_values(constants: Any, name: str = "") -> Iterator[str]:
 
 def credentials(config: RestConfig) -> list[str]:
     """Every secret that the configuration holds, as it stands and as it travels."""
-    secrets = [config.api_key_value, config.auth_token, config.auth_password]
+    given = (getattr(config, name) for name in _secret_fields() & config.model_fields_set)
+    secrets = [secret.get_secret_value() for secret in given if secret is not None]
     header = auth_header(config)
-    return [secret.get_secret_value() for secret in secrets if secret] + ([header[1]] if header else [])
+    if header:
+        secrets.append(header[1])
+    if config.proxy_url is not None:
+        secrets.append(urlsplit(config.proxy_url.get_secret_value()).password or "")
+    return secrets
+
+
+@lru_cache(1)
+def _secret_fields() -> frozenset[str]:
+    """The fields of the model that are secrets; of the proxy only the password is one."""
+    fields = RestConfig.model_fields.items()
+    return frozenset(name for name, field in fields if "SecretStr" in str(field.annotation)) - {"proxy_url"}
+
+
+def make_prover(config: RestConfig, settings: Callable[[Origin], PoolSettings]) -> Prover | None:
+    """What gives the proofs of an engine whose header is not a fixed one.
+
+    ``settings`` are those of connections to the origin of tokens.
+    """
+    kind = auth_kind(config)
+    if kind == "sigv4":
+        from enginehost_engines.rest.sigv4 import AwsProver
+
+        return AwsProver(config)
+    return _token_source(config, GRANTS[kind], settings) if kind in GRANTS else None
+
+
+def _token_source(config: RestConfig, grant: str, settings: Callable[[Origin], PoolSettings]) -> TokenSource:
+    from enginehost_engines.rest.grants import Grant
+    from enginehost_engines.rest.oauth import TokenSource
+
+    url = config.auth_token_url or ""
+    return TokenSource.of(
+        Grant(
+            kind=grant,
+            url=url,
+            settings=settings(parse(url).origin),
+            client_id=config.auth_client_id or "",
+            client_secret=_plain(config.auth_client_secret),
+            client_method=config.auth_client_method,
+            scope=config.auth_scope or "",
+            audience=config.auth_audience or "",
+            username=config.auth_username or "" if grant == "password" else "",
+            password=_plain(config.auth_password) if grant == "password" else "",
+            refresh_token=_plain(config.auth_refresh_token) if grant == "refresh_token" else "",
+            seconds=config.auth_timeout_seconds,
+        )
+    )
+
+
+def _plain(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()

@@ -5,27 +5,38 @@ Which of them is decided when the file is loaded; :meth:`Body.render` is pure.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-from urllib.parse import quote_plus
+from secrets import token_hex
+from typing import Any, Protocol, TypeVar
 
 from enginehost.errors import ConfigError
 from enginehost.values import encode
+from enginehost_engines.rest.files import FilePart, content_of, file_part
 from enginehost_engines.rest.placement import Place, Placement
-from enginehost_engines.rest.wire import form_fields
+from enginehost_engines.rest.wire import form_fields, form_pairs
 
 KEY = "BODY_CONSTANTS"
+
+Field = TypeVar("Field")
+Write = Callable[[str, Any, str], Iterable[Field]]
+"""Gives the fields of a name and a value, in a style."""
 
 Values = list[tuple[Placement, Any]]
 """The values given for a body, each with its place."""
 
 
+class Unfit(ValueError):
+    """A value cannot be a part of the body; ``parameter`` is whose it is."""
+
+    def __init__(self, parameter: str, problem: ValueError) -> None:
+        super().__init__("holds a lone surrogate" if isinstance(problem, UnicodeError) else str(problem))
+        self.parameter = parameter
+
+
 class Body(Protocol):
-    """Makes bodies of one kind."""
+    """Makes bodies of one kind. :class:`ValueError`, or :class:`Unfit`, where it cannot carry a value."""
 
     def render(self, values: Values) -> tuple[bytes, str]:
         """The body and its media type (empty: none)."""
@@ -61,10 +72,11 @@ class FormBody:
     """``application/x-www-form-urlencoded``."""
 
     constants: Mapping[str, Any]
+    style: str = "exploded"
 
     def render(self, values: Values) -> tuple[bytes, str]:
         """The pairs: constants that no parameter replaces first."""
-        pairs = [f"{quote_plus(k)}={quote_plus(v)}" for k, v in _fields(self.constants, values)]
+        pairs = _fields(form_pairs, self.constants, values, self.style)
         return "&".join(pairs).encode(), "application/x-www-form-urlencoded"
 
 
@@ -74,23 +86,27 @@ class MultipartBody:
 
     constants: Mapping[str, Any]
     base64_parameters: frozenset[str]
+    style: str = "exploded"
 
     def render(self, values: Values) -> tuple[bytes, str]:
         """The parts; a list gives one file per item."""
         from httpx2 import Request
 
-        files = [
-            (placement.name, file_part(item, placement.parameter in self.base64_parameters))
-            for placement, value in values
-            if placement.place is Place.FILE
-            for item in (value if isinstance(value, list) else [value])
-        ]
-        fields: dict[str, list[str]] = {}
-        for name, value in _fields(self.constants, [v for v in values if v[0].place is not Place.FILE]):
-            fields.setdefault(name, []).append(value)
-        parts = [(name, (None, value.encode())) for name, items in fields.items() for value in items]
-        request = Request("POST", "http://multipart", files=[*parts, *files])
+        files = [part for value in values if value[0].place is Place.FILE for part in self._files(*value)]
+        fields = [value for value in values if value[0].place is not Place.FILE]
+        parts = _fields(form_fields, self.constants, fields, self.style)
+        if not parts and not files:
+            boundary = token_hex(16)
+            return f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+        request = Request("POST", "http://multipart", files=[*((n, (None, v)) for n, v in parts), *files])
         return request.read(), request.headers["content-type"]
+
+    def _files(self, placement: Placement, value: Any) -> Iterator[tuple[str, FilePart]]:
+        for item in value if isinstance(value, list) else [value]:
+            try:
+                yield placement.name, file_part(item, placement.parameter in self.base64_parameters)
+            except ValueError as error:
+                raise Unfit(placement.parameter, error) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +120,15 @@ class RawBody:
         """The value's bytes."""
         if not values:
             return b"", ""
-        value = values[0][1]
-        if isinstance(value, str) and self.decode_base64:
-            value = _from_base64(value)
+        placement, value = values[0]
+        try:
+            return self._rendered(value)
+        except ValueError as error:
+            raise Unfit(placement.parameter, error) from None
+
+    def _rendered(self, value: Any) -> tuple[bytes, str]:
+        if self.decode_base64:
+            value = content_of(value, decode_base64=True)
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value), self.media_type or "application/octet-stream"
         if isinstance(value, str):
@@ -120,10 +142,12 @@ def choose_body(
     constants: Mapping[str, Any],
     base64_parameters: frozenset[str],
     sends_body: bool,
+    style: str = "exploded",
 ) -> Body:
     """The kind of body that the placements ask for; :class:`ConfigError` where they contradict each other.
 
     ``sends_body``: a function without parameters sends an empty object or form too, as SEMOSS does.
+    ``style``: how lists and objects stand in a form.
     """
     inside = [placement for placement in placements if placement.place.in_body]
     places = {placement.place for placement in inside}
@@ -136,9 +160,12 @@ def choose_body(
             f"{pointers[0].parameter!r} has a JSON Pointer, but the body is no JSON", "CONTENT_TYPE=json"
         )
     if Place.FILE in places or (inside and _is_multipart(content_type)):
-        return MultipartBody(constants, base64_parameters)
+        _rehearse_form("PARAMETER_PLACEMENT", {part.name: "" for part in inside}, style, form_fields)
+        _rehearse_form(KEY, constants, style, form_fields)
+        return MultipartBody(constants, base64_parameters, style)
     if Place.FORM in places or not as_json:
-        return FormBody(constants) if inside or constants or sends_body else NoBody()
+        _rehearse_form(KEY, constants, style, form_pairs)
+        return FormBody(constants, style) if inside or constants or sends_body else NoBody()
     if not (inside or constants or sends_body):
         return NoBody()
     _rehearse(inside, constants)
@@ -176,6 +203,15 @@ def _rehearse(inside: list[Placement], constants: Mapping[str, Any]) -> None:
     for placement in inside:
         if find(document, placement.pointer or (placement.name,)) is not marker:
             raise _clash(f"the place of {placement.parameter!r} in the body is also that of others")
+
+
+def _rehearse_form(key: str, constants: Mapping[str, Any], style: str, write: Write[Any]) -> None:
+    """Write the constants once, so that what a form cannot hold is found at load."""
+    try:
+        _fields(write, constants, [], style)
+    except ValueError as error:
+        message = f"{key}: the form {error} (FORM_STYLE = {style})"
+        raise ConfigError(message, key=key, reason="bad-placement") from None
 
 
 def put(document: Any, pointer: tuple[str, ...], value: Any) -> None:
@@ -216,45 +252,27 @@ def _index(items: list[Any], token: str) -> int:
     return int(token)
 
 
-def _fields(constants: Mapping[str, Any], values: Values) -> list[tuple[str, str]]:
+def _fields(
+    write: Callable[[str, Any, str], Iterable[Field]],
+    constants: Mapping[str, Any],
+    values: Values,
+    style: str,
+) -> list[Field]:
+    """The fields of a form, which has no null: constants that no parameter replaces first."""
     given = {placement.name for placement, _ in values}
-    fixed = [
-        pair for name, item in constants.items() if name not in given for pair in form_fields(name, item)
+    fields = [
+        field
+        for name, item in constants.items()
+        if name not in given and item is not None
+        for field in write(name, item, style)
     ]
-    return fixed + [
-        pair
-        for placement, value in values
-        if value is not None
-        for pair in form_fields(placement.name, value)
-    ]
-
-
-def file_part(value: Any, decode_base64: bool) -> tuple[str, bytes] | tuple[str, bytes, str]:
-    """A file from bytes, text, or ``{"content", "filename"?, "content_type"?}``."""
-    if not isinstance(value, Mapping):
-        return "file", _content(value, decode_base64)
-    if "content" not in value:
-        raise ValueError("must have 'content' to be a file")
-    name, media_type = str(value.get("filename") or "file"), str(value.get("content_type") or "")
-    if any(char in '"\\' or not char.isprintable() for char in name + media_type):
-        raise ValueError("has a file name or content type with quotes, backslashes or control characters")
-    content = _content(value["content"], decode_base64)
-    return (name, content, media_type) if media_type else (name, content)
-
-
-def _content(value: Any, decode_base64: bool) -> bytes:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    if isinstance(value, str):
-        return _from_base64(value) if decode_base64 else value.encode()
-    raise ValueError("must be bytes or text to be a file")
-
-
-def _from_base64(value: str) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except binascii.Error:
-        raise ValueError("must be base64") from None
+    for placement, value in values:
+        if value is not None:
+            try:
+                fields += write(placement.name, value, style)
+            except ValueError as error:
+                raise Unfit(placement.parameter, error) from None
+    return fields
 
 
 def _clash(problem: str, hint: str = "") -> ConfigError:

@@ -1,34 +1,42 @@
-"""The engines that turn a call into an HTTP request."""
+"""What turns a call into an HTTP request, and what goes wrong into errors for callers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio import to_thread
 
 from enginehost.engine import AbstractFunctionEngine, Call, EngineContext
-from enginehost.errors import CallTimeout, EngineHostError, ExecutionFailed, InvalidArguments
+from enginehost.errors import CallTimeout, EngineHostError, InvalidArguments
 from enginehost.signature import FunctionSignature
-from enginehost.values import LARGE, aside
-from enginehost_engines.rest.auth import credentials, is_telling, telling_values
+from enginehost_engines.rest.auth import GRANTS, auth_kind, credentials, is_telling, telling_values
 from enginehost_engines.rest.config import RestConfig
+from enginehost_engines.rest.media import MediaType
 from enginehost_engines.rest.request import Message, make_plan
-from enginehost_engines.rest.response import NOTHING, MediaType, make_selector, read_body, shape
+from enginehost_engines.rest.response import make_selector
+from enginehost_engines.rest.tls import check_libraries, make_context, tls_files
 
 if TYPE_CHECKING:
     from httpx2 import Response
 
-    from enginehost_engines.rest.transport import Client
+    from enginehost_engines.rest.proof import Prover
+    from enginehost_engines.rest.sending import Way
 
 _SILENCE_SECONDS = 60.0
 """How long an endpoint may be silent where neither the file nor the call says."""
 
+_BACKSTOP_SECONDS = 0.25
+"""How long after its deadline an engine ends a call: the host is to do it, and says whose limit it was."""
+
 _ERROR_BODY_BYTES = 8192
 
 
-class _HttpEngine(AbstractFunctionEngine):
+class HttpEngine(AbstractFunctionEngine):
     """What the REST engines share: the plan made at load, and the connections taken at the first call."""
 
     config_model = RestConfig
@@ -40,16 +48,46 @@ class _HttpEngine(AbstractFunctionEngine):
         self._plan = make_plan(config, signature, context.bind)
         self._select = make_selector(config.response_path)
         self._host = self._plan.endpoint.origin.authority
-        self._client: Client | None = None
+        self._way: Way | None = None
+        self._prover: Prover | None = None
+        self._tls = tls_files(config, context.folder)
+        check_libraries(config)
         self._warn_of_json_form()
         for secret in self._own_secrets():
             context.conceal(secret)
 
+    @property
+    def opens_at_once(self) -> bool:
+        """Whether there are neither TLS files nor tokens, as in nearly every file."""
+        return not self._tls.paths and auth_kind(self.config) not in GRANTS
+
+    async def open(self) -> None:
+        """Find out whether the TLS files are what they should be: a broken one replaces none that serves.
+
+        The tokens that an engine has which this one replaces are taken over: hold them before that is closed.
+        """
+        if self._tls.paths:
+            await to_thread.run_sync(make_context, self._tls)
+        if auth_kind(self.config) in GRANTS:
+            from enginehost_engines.rest.connecting import prover_of
+
+            self._prover = prover_of(self.config, self.context, self._tls)
+
     async def close(self) -> None:
         """Give the connections back."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        self._prover = None
+        way, self._way = self._way, None
+        if way is not None:
+            await way.close()
+
+    def watched(self) -> Sequence[Path]:
+        """The TLS files: renewed ones are taken up."""
+        return self._tls.paths
+
+    @property
+    def trouble(self) -> str:
+        """That calls are refused, because the service failed again and again; empty while none are."""
+        return self._way.breaker.trouble if self._way is not None else ""
 
     def _warn_of_json_form(self) -> None:
         content_type = (self.config.content_type or "").strip().casefold()
@@ -58,48 +96,75 @@ class _HttpEngine(AbstractFunctionEngine):
                 "CONTENT_TYPE is not the word json, so the body is a form; write CONTENT_TYPE=json"
             )
 
-    async def _connected(self) -> Client:
-        if self._client is not None:
-            return self._client
-        from enginehost_engines.rest.transport import Client, PoolSettings
+    async def _connected(self) -> Way:
+        if self._way is not None:
+            return self._way
+        from enginehost_engines.rest.connecting import open_way
 
-        settings = PoolSettings.of(self._plan.endpoint.origin, self.context.access.private_networks)
-        client = await Client.open(settings)
-        if self._client is not None:  # another call was quicker
-            await client.close()
-            return self._client
-        self._client = client
-        return client
+        way = await open_way(self.config, self.context, self._plan, self._tls)
+        if self._way is not None:  # another call was quicker
+            await way.close()
+            return self._way
+        self._way = way
+        return way
+
+    async def _opened(
+        self,
+        message: Message,
+        parameters: Mapping[str, Any],
+        call: Call,
+        timeouts: dict[str, float],
+        accepted: int | None = None,
+    ) -> Response:
+        """A successful answer, or one with the status ``accepted``, with its body still to be read.
+
+        The caller closes it. ``timeouts`` are brought up to date at each try. Raises as httpcore2 does, and
+        the errors of the host.
+        """
+
+        def now() -> dict[str, float]:
+            timeouts.update(self._timeouts(call))
+            return timeouts
+
+        way = await self._connected()
+        with self._until_deadline(call):
+            response = await way.send(message, now, lambda: call.remaining)
+            if response.is_success or response.status_code == accepted:
+                return response
+            try:
+                await self._refuse_failure(response, parameters)
+            finally:
+                await response.aclose()
+        raise AssertionError("what is no success raises")
 
     def _timeouts(self, call: Call) -> dict[str, float]:
-        remaining = call.remaining
+        left = _until_backstop(call)
         connect, read = self.config.connect_timeout_seconds, self.config.read_timeout_seconds
-        if remaining is not None:
-            connect = min(connect, remaining)
-            read = remaining if read is None else min(read, remaining)
+        if left is not None:
+            connect = min(connect, left)
+            read = left if read is None else min(read, left)
         read = _SILENCE_SECONDS if read is None else read
         return {"connect": connect, "pool": connect, "read": read, "write": read}
 
     async def _refuse_failure(self, response: Response, parameters: Mapping[str, Any]) -> None:
-        """Raise for every status but 2xx."""
-        if response.is_success:
-            return
+        """Raise what a status other than 2xx means."""
         from enginehost_engines.rest.failures import redirect_failure, status_failure
+        from enginehost_engines.rest.retries import retry_after
 
         if response.is_redirect:
             location = response.headers.get("location", "")
             raise redirect_failure(
                 self._plan.endpoint.origin, response.status_code, location, self._plan.redirects
             )
-        media = MediaType(response.headers.get("content-type", ""))
+        media = MediaType(response.headers.get("content-type", ""), self.config.response_charset)
         body = b""
         if media.is_json or media.is_text or not media.essence:
             body = await _beginning(response)
         secrets = set(self._secrets(parameters))
-        text = self.context.redact(media.text(body))
+        text = self.context.redact(media.told(body))
         if len(body) == _ERROR_BODY_BYTES:  # the end may be the beginning of a secret
             text = text[: -max(map(len, secrets))]
-        raise status_failure(self._host, response.status_code, text, secrets)
+        raise status_failure(self._host, response.status_code, text, secrets, retry_after(response.headers))
 
     def _own_secrets(self) -> Iterator[str]:
         """The secrets that stand in the file, as far as one can tell."""
@@ -113,6 +178,8 @@ class _HttpEngine(AbstractFunctionEngine):
     def _secrets(self, parameters: Mapping[str, Any]) -> Iterator[str]:
         """What a service may repeat and no caller should read."""
         yield self.config.api_endpoint_url
+        if self._way is not None:
+            yield from self._way.secrets()
         yield from self._own_secrets()
         yield from self._plan.endpoint.query_pairs.values()
         yield from (str(value) for value in self.config.headers.values())
@@ -126,10 +193,7 @@ class _HttpEngine(AbstractFunctionEngine):
         try:
             return self._plan.message(parameters)
         except InvalidArguments as error:
-            (found,) = error.detail["errors"]
-            where = f" at {found['pointer']}" if found["pointer"] else ""
-            text = f"{call.function}{where}: {found['message']}"
-            raise InvalidArguments(text, errors=[found]) from None
+            raise named_refusal(error, call) from None
 
     @contextmanager
     def _told(self, timeouts: dict[str, float], call: Call) -> Generator[None]:
@@ -155,11 +219,24 @@ class _HttpEngine(AbstractFunctionEngine):
     @contextmanager
     def _until_deadline(self, call: Call) -> Generator[None]:
         """End what takes longer than the call may: an endpoint that drips is never silent."""
-        remaining = call.remaining
-        with anyio.move_on_after(remaining) as scope:
+        left = _until_backstop(call)
+        with anyio.move_on_after(left) as scope:
             yield
         if scope.cancelled_caught:
-            raise CallTimeout(self._host, remaining or 0.0, limit="what was left of the call")
+            raise CallTimeout(self._host, left or 0.0, limit="what was left of the call")
+
+
+def _until_backstop(call: Call) -> float | None:
+    if call.deadline is None:
+        return None
+    return max(0.0, call.deadline + _BACKSTOP_SECONDS - time.monotonic())
+
+
+def named_refusal(error: InvalidArguments, call: Call) -> InvalidArguments:
+    """The error in the words of the host's own checks."""
+    (found,) = error.detail["errors"]
+    where = f" at {found['pointer']}" if found["pointer"] else ""
+    return InvalidArguments(f"{call.function}{where}: {found['message']}", errors=[found])
 
 
 def _named(error: EngineHostError, call: Call) -> EngineHostError:
@@ -176,69 +253,3 @@ async def _beginning(response: Response) -> bytes:
         if len(body) >= _ERROR_BODY_BYTES:
             break
     return body[:_ERROR_BODY_BYTES]
-
-
-class RestEngine(_HttpEngine):
-    """One endpoint: arguments become a request, the answer becomes the result.
-
-    JSON is parsed, text is text, anything else bytes. HEAD answers with the headers.
-    """
-
-    async def execute(self, parameters: dict[str, Any], call: Call) -> Any:
-        """Send one request. Raises the errors of :mod:`enginehost.errors`; none holds a secret."""
-        message = self._message(parameters, call)
-        timeouts = self._timeouts(call)
-        client = await self._connected()
-        with self._told(timeouts, call), self._until_deadline(call):
-            async with client.exchange(message, timeouts, self._plan.redirects) as response:
-                await self._refuse_failure(response, parameters)
-                return self._selected(await self._result(response, call))
-        raise AssertionError("a scope that ends early raises")
-
-    async def _result(self, response: Response, call: Call) -> Any:
-        if self._plan.method == "HEAD":
-            return dict(response.headers.items())
-        body = await read_body(response.aiter_bytes(), self.config.max_response_bytes, self._host)
-        answer = body, MediaType(response.headers.get("content-type", "")), self._host, response.status_code
-        if len(body) < LARGE:
-            return shape(*answer)
-        call.large = True
-        return await aside(shape, *answer)
-
-    def _selected(self, value: Any) -> Any:
-        found = self._select_from(value)
-        if found is NOTHING:
-            path = self.config.response_path or ""
-            message = f"the answer of {self._host} has nothing at RESPONSE_PATH = {path}"
-            raise ExecutionFailed(message, detail={"pointer": path} if path.startswith("/") else {})
-        return found
-
-
-class StreamRestEngine(_HttpEngine):
-    """One endpoint whose answer arrives item by item (see :func:`enginehost_engines.rest.stream.items`)."""
-
-    async def execute(self, parameters: dict[str, Any], call: Call) -> AsyncIterator[Any]:
-        """Send one request and yield what comes, as it comes; closing the generator closes the connection."""
-        from enginehost_engines.rest.stream import items
-
-        message = self._message(parameters, call)
-        timeouts = self._timeouts(call)
-        client = await self._connected()
-        with self._told(timeouts, call):
-            async with client.exchange(message, timeouts, self._plan.redirects) as response:
-                await self._refuse_failure(response, parameters)
-                async for item in self._in_time(
-                    items(response, self.config.max_response_bytes, self._host), call
-                ):
-                    found = self._select_from(item)
-                    if found is not NOTHING:
-                        yield found
-
-    async def _in_time(self, source: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        while True:
-            with self._until_deadline(call):
-                try:
-                    item = await anext(source)
-                except StopAsyncIteration:
-                    return
-            yield item

@@ -9,6 +9,7 @@ import re
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpcore2
@@ -16,6 +17,8 @@ import httpx2
 
 from enginehost.errors import CallTimeout, EngineHostError, EngineUnavailable, ExecutionFailed
 from enginehost_engines.rest.guard import AddressRefused
+from enginehost_engines.rest.retries import may_pass
+from enginehost_engines.rest.unreadable import unreadable
 from enginehost_engines.rest.url import DEFAULT_PORTS, Origin
 
 EXCERPT = 500
@@ -41,22 +44,50 @@ def transport_failure(
     error: Exception, host: str, timeouts: Mapping[str, float], limits: Mapping[str, str]
 ) -> EngineHostError:
     """What callers get for one of :data:`TRANSPORT_ERRORS`; ``limits`` has who set the ``timeouts``."""
-    if isinstance(error, httpcore2.ConnectTimeout | httpcore2.PoolTimeout):
-        return CallTimeout(host, timeouts["connect"], limit=limits["connect"])
     if isinstance(error, httpcore2.TimeoutException):
-        return CallTimeout(host, timeouts["read"], limit=limits["read"])
+        return _timeout(error, host, timeouts, limits)
     if isinstance(error, httpcore2.ConnectError):
-        return _unreachable(host, *_connect_reason(error))
+        return _unreachable(host, *_connect_reason(error), retry_may_help=may_pass(error))
     if isinstance(error, httpcore2.ProxyError):
-        return _unreachable(host, "the proxy refused", "see HTTPS_PROXY and NO_PROXY where the host runs")
+        hint = "see PROXY_URL, and HTTPS_PROXY and NO_PROXY where the host runs"
+        return _unreachable(host, "the proxy refused", hint, retry_may_help=True)
     if isinstance(error, httpx2.DecodingError):
         return ExecutionFailed(f"{host} sent a body that its Content-Encoding does not fit")
+    if (found := unreadable(error)) is not None:
+        what, hint = found
+        return ExecutionFailed(f"{host} sent {what}", detail={"hint": hint, "retry_may_help": False})
     return ExecutionFailed(f"{host} broke the connection off", detail={"retry_may_help": True})
 
 
-def _unreachable(host: str, reason: str, hint: str) -> EngineUnavailable:
+def _timeout(
+    error: httpcore2.TimeoutException, host: str, timeouts: Mapping[str, float], limits: Mapping[str, str]
+) -> CallTimeout:
+    full = isinstance(error, httpcore2.PoolTimeout)
+    which = "connect" if full or isinstance(error, httpcore2.ConnectTimeout) else "read"
+    waited = "no connection became free (MAX_CONNECTIONS_PER_HOST, MAX_CONNECTIONS)" if full else ""
+    failure = CallTimeout(host, timeouts[which], waited, limit=limits[which])
+    failure.detail["retry_may_help"] = True
+    return failure
+
+
+def cause_of(error: Exception) -> str:
+    """One of :data:`TRANSPORT_ERRORS` in a few words."""
+    if isinstance(error, httpcore2.ConnectTimeout):
+        return "connecting took too long"
+    if isinstance(error, httpcore2.PoolTimeout):
+        return "no connection became free"
+    if isinstance(error, httpcore2.TimeoutException):
+        return "it did not answer in time"
+    if isinstance(error, httpcore2.ConnectError):
+        return _connect_reason(error)[0]
+    if (found := unreadable(error)) is not None:
+        return f"it sent {found[0]}"
+    return "the proxy refused" if isinstance(error, httpcore2.ProxyError) else "it broke the connection off"
+
+
+def _unreachable(host: str, reason: str, hint: str, *, retry_may_help: bool) -> EngineUnavailable:
     error = EngineUnavailable(f"could not connect to {host}: {reason}", reason=reason)
-    error.detail["hint"] = hint
+    error.detail |= {"hint": hint, "retry_may_help": retry_may_help}
     return error
 
 
@@ -68,9 +99,14 @@ def _connect_reason(error: BaseException) -> tuple[str, str]:
             return reason, "the setting private_networks allows it"
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"its certificate is not trusted ({error.verify_message})"
-            return reason, "SSL_CERT_FILE names the authorities that the host trusts"
+            return reason, "TLS_CA_FILE names an authority to trust, SSL_CERT_FILE those of the whole host"
         if isinstance(error, ssl.SSLError):
             return "no TLS connection came about", "does the service speak https at this port?"
+        if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+            return (
+                "its name cannot be looked up now",
+                "see whether the name servers of the host's machine work",
+            )
         if isinstance(error, socket.gaierror):
             return "no such host", "correct the address in the file"
         if isinstance(error, ConnectionRefusedError):
@@ -96,7 +132,7 @@ def redirect_failure(origin: Origin, status: int, location: str, rule: str) -> E
         what, hint = f"a redirect that FOLLOW_REDIRECTS = {rule} does not follow", _WHICH_FOLLOWS[rule]
     else:
         what = f"a redirect to {target.scheme}://{target.authority}, and none to another origin is followed"
-        hint = "if that is where the service is now, write it into the file"
+        hint = "if the service is there now, write that into the file; REDIRECT_HOSTS allows further hosts"
     detail = {"status": status} | ({"hint": hint} if hint else {})
     return ExecutionFailed(f"{origin.authority} answered {status}, {what}", detail=detail)
 
@@ -121,13 +157,18 @@ def _origin_of(here: Origin, location: str) -> Origin | None:
     return Origin(there.scheme, there.hostname, port)
 
 
-def status_failure(host: str, status: int, body: str, secrets: Iterable[str]) -> ExecutionFailed:
-    """The error for an answer that is no success: its status and a short, secret-free part of its body."""
+def status_failure(
+    host: str, status: int, body: str, secrets: Iterable[str], wait: float | None = None
+) -> ExecutionFailed:
+    """The error for an answer that is no success: its status and a short, secret-free part of its body.
+
+    ``wait``: the seconds after which the service wants to be asked again.
+    """
     text = excerpt(body, secrets)
-    return ExecutionFailed(
-        f"{host} answered {status}" + (f": {text}" if text else ""),
-        detail={"status": status, "retry_may_help": status in _RETRY_MAY_HELP},
-    )
+    detail: dict[str, Any] = {"status": status, "retry_may_help": status in _RETRY_MAY_HELP}
+    if wait is not None:
+        detail["retry_after"] = round(wait, 3)
+    return ExecutionFailed(f"{host} answered {status}" + (f": {text}" if text else ""), detail=detail)
 
 
 def excerpt(body: str, secrets: Iterable[str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import cast
 
 import anyio
 import httpcore2
+
+from enginehost_engines.rest.network import Network
 
 _NAT64 = ip_network("64:ff9b::/96")
 
@@ -35,9 +36,7 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
     """Resolves a host itself and connects to what it resolved, so that no second look-up can differ."""
 
     def __init__(self, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
-        self._inner: httpcore2.AsyncNetworkBackend = inner or cast(
-            "httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend()
-        )
+        self._inner = inner or Network()
 
     async def connect_tcp(
         self,

@@ -12,8 +12,9 @@ from enginehost import __version__
 from enginehost.errors import ConfigError, InvalidArguments
 from enginehost.signature import FunctionSignature
 from enginehost_engines.rest.auth import auth_header
-from enginehost_engines.rest.body import Body, choose_body
+from enginehost_engines.rest.body import Body, Unfit, choose_body
 from enginehost_engines.rest.config import RestConfig
+from enginehost_engines.rest.files import is_base64
 from enginehost_engines.rest.headers import check_header
 from enginehost_engines.rest.placement import Place, Placement, default_place, read_placements
 from enginehost_engines.rest.url import Endpoint, Origin, parse
@@ -29,7 +30,8 @@ _DEFAULT_HEADERS = {
 }
 """Ours, by lower-case name."""
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
-_QUERY_SAFE = "%/!$&'()*+,;=:@?~[]"
+QUERY_SAFE = "%/!$&'()*+,;=:@?~[]"
+"""What stays as it is in a path and query that a service gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Plan:
         try:
             return self.body.render(parts.body)
         except ValueError as error:
-            raise _refusal("", error) from None
+            raise _refusal(error.parameter if isinstance(error, Unfit) else "", error) from None
 
 
 class _Parts:
@@ -178,12 +180,14 @@ def make_plan(config: RestConfig, signature: FunctionSignature, bound: Iterable[
     endpoint = parse(config.api_endpoint_url)
     method = config.http_method
     properties = signature.properties
-    placements = read_placements(config.parameter_placement, [*properties, *bound], endpoint.names, method)
+    turned = [config.pagination.parameter] if config.pagination and config.pagination.parameter else []
+    names = [*properties, *bound, *turned]
+    placements = read_placements(config.parameter_placement, names, endpoint.names, method)
     fixed = _fixed_headers(config)
     _refuse_collisions(placements, fixed, endpoint)
     cookie = fixed.pop("cookie", ("", ""))[1]
     chosen = {placement.name.lower() for placement in placements if placement.place is Place.HEADER}
-    encoded = frozenset(name for name, schema in properties.items() if _is_base64(schema))
+    encoded = frozenset(name for name, schema in properties.items() if is_base64(schema))
     is_open = bool(
         signature.parameters.get("additionalProperties") or signature.parameters.get("patternProperties")
     )
@@ -193,6 +197,7 @@ def make_plan(config: RestConfig, signature: FunctionSignature, bound: Iterable[
         config.body_constants,
         encoded,
         sends_body=method in _BODY_METHODS and (is_open or not placements),
+        style=config.form_style,
     )
     return Plan(
         method=method,
@@ -213,12 +218,6 @@ def make_plan(config: RestConfig, signature: FunctionSignature, bound: Iterable[
         | set(config.body_constants)
         | {placement.name for placement in placements}
         | {placement.pointer[0] for placement in placements if placement.pointer},
-    )
-
-
-def _is_base64(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and (
-        str(schema.get("contentEncoding", "")).lower() == "base64" or schema.get("format") == "byte"
     )
 
 
@@ -281,7 +280,7 @@ def redirected(
     """
     if status != 303 and not any_method and message.method not in ("GET", "HEAD"):
         return None
-    path = quote(target, safe=_QUERY_SAFE).encode()
+    path = quote(target, safe=QUERY_SAFE).encode()
     becomes_get = message.method != "HEAD" if status == 303 else status < 303 and message.method == "POST"
     if not becomes_get:
         return replace(message, origin=origin, target=path)

@@ -10,9 +10,8 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
@@ -20,16 +19,22 @@ import httpcore2
 import httpx2
 from anyio import to_thread
 
+from enginehost_engines.rest.breaker import Breaker
 from enginehost_engines.rest.guard import PublicOnly
-from enginehost_engines.rest.request import Message, redirected
+from enginehost_engines.rest.idle import IdleConnections
+from enginehost_engines.rest.network import Network
+from enginehost_engines.rest.proof import Proof
+from enginehost_engines.rest.redirects import following_of, stays
+from enginehost_engines.rest.request import Message
+from enginehost_engines.rest.surplus import has_surplus
+from enginehost_engines.rest.tls import NO_FILES, TlsFiles, make_context
 from enginehost_engines.rest.url import DEFAULT_PORTS, Origin
 
 MOST_CONNECTIONS = 1000
+MOST_PER_HOST = 100
 MOST_IDLE = 100
 IDLE_SECONDS = 15.0
 MOST_REDIRECTS = 5
-
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,13 @@ class PoolSettings:
 
     secure: bool
     private_networks: bool
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)
+    tls: TlsFiles = NO_FILES
+    http2: bool = False
+    connections: int = MOST_CONNECTIONS
+    per_host: int = MOST_PER_HOST
+    """Requests to one origin at once."""
+    idle_seconds: float = IDLE_SECONDS
 
     @classmethod
     def of(cls, origin: Origin, private_networks: bool) -> PoolSettings:
@@ -51,22 +62,30 @@ class PoolSettings:
         if private_networks and not proxy_bypass(origin.host):
             proxies = getproxies()
             proxy = proxies.get(origin.scheme) or proxies.get("all") or ""
-        return cls(origin.scheme == "https", private_networks, proxy)
+        secure = origin.scheme == "https" or origin.port == DEFAULT_PORTS["http"]  # may lead to https
+        return cls(secure, private_networks, proxy)
 
 
 @dataclass(slots=True)
 class _Shared:
     pool: httpcore2.AsyncConnectionPool
+    idle: IdleConnections
     users: int = 0
+    places: dict[Origin, asyncio.Semaphore] = field(default_factory=dict)
+    breakers: dict[tuple[Origin, int, float], Breaker] = field(default_factory=dict)
 
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[PoolSettings, _Shared]] = WeakKeyDictionary()
 
 
-@lru_cache(maxsize=1)
-def _tls() -> ssl.SSLContext:
-    """The system's certificates (``SSL_CERT_FILE`` counts), read once: it takes 20 ms and 1 MB."""
-    return httpx2.create_ssl_context()
+@lru_cache(maxsize=2)
+def _tls(http2: bool = False) -> ssl.SSLContext:
+    """What the system trusts, read once: it takes 20 ms and 1 MB. A pool writes its protocols into it."""
+    return make_context(NO_FILES)
+
+
+def _context(settings: PoolSettings) -> ssl.SSLContext:
+    return make_context(settings.tls) if settings.tls.paths else _tls(settings.http2)
 
 
 class Client:
@@ -79,11 +98,12 @@ class Client:
     @classmethod
     async def open(cls, settings: PoolSettings) -> Client:
         """Take part in the pool of this event loop that has these settings."""
-        context = await to_thread.run_sync(_tls) if settings.secure else None
+        context = await to_thread.run_sync(_context, settings) if settings.secure else None
         pools = _pools.setdefault(asyncio.get_running_loop(), {})
         shared = pools.get(settings)
         if shared is None:
-            shared = pools[settings] = _Shared(_make_pool(settings, context))
+            pool = _make_pool(settings, context)
+            shared = pools[settings] = _Shared(pool, IdleConnections(pool, settings.idle_seconds))
         shared.users += 1
         return cls(settings, shared)
 
@@ -92,28 +112,53 @@ class Client:
         self._shared.users -= 1
         if self._shared.users == 0:
             del _pools[asyncio.get_running_loop()][self._settings]
+            await self._shared.idle.stop()
             await self._shared.pool.aclose()
+
+    def breaker(self, origin: Origin, most: int, seconds: float) -> Breaker:
+        """The circuit breaker of a host, for all who are as patient with it."""
+        breakers = self._shared.breakers
+        found = breakers.get((origin, most, seconds))
+        if found is None:
+            found = breakers[origin, most, seconds] = Breaker(origin.authority, most, seconds)
+        return found
 
     @asynccontextmanager
     async def exchange(
         self, message: Message, timeouts: dict[str, float], redirects: str = "same-origin"
     ) -> AsyncGenerator[httpx2.Response]:
-        """Send, follow ``redirects``, and give the answer with its body still to be read.
+        """What :meth:`send` answers, closed at the end."""
+        response = await self.send(message, timeouts, redirects)
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
-        ``redirects`` is what ``FOLLOW_REDIRECTS`` may be; none leads away from the host.
-        ``timeouts``: ``connect``, ``pool``, ``read`` and ``write``, in seconds. Raises as httpcore2 does.
+    async def send(
+        self,
+        message: Message,
+        timeouts: dict[str, float],
+        redirects: str,
+        proof: Proof | None = None,
+        hosts: frozenset[str] = frozenset(),
+    ) -> httpx2.Response:
+        """Send, follow ``redirects``, and give the answer, its body still to be read; the caller closes it.
+
+        ``redirects`` is what ``FOLLOW_REDIRECTS`` may be; none leads away from the host but to ``hosts``.
+        ``proof`` is put on each message to the host itself. ``timeouts``: ``connect``, ``pool``, ``read`` and
+        ``write``, in seconds. Raises as httpcore2 does.
         """
         hops = 0 if redirects == "never" else MOST_REDIRECTS
         for hop in range(hops + 1):
-            response = await self._send(message, timeouts)
-            try:
-                following = _following(message, response, redirects) if hop < hops else None
-                if following is None:
-                    yield response
-                    return
-                message = following
-            finally:
-                await response.aclose()
+            response = await self._send(message if proof is None else proof(message), timeouts)
+            following = following_of(message, response, redirects, hosts) if hop < hops else None
+            if following is None:
+                return response
+            await response.aclose()
+            if not stays(message.origin, following.origin):
+                proof = None
+            message = following
+        raise AssertionError("the last answer is given back")
 
     async def _send(self, message: Message, timeouts: dict[str, float]) -> httpx2.Response:
         origin = message.origin
@@ -130,19 +175,48 @@ class Client:
             content=message.body,
             extensions={"timeout": timeouts},
         )
-        answer = await self._shared.pool.handle_async_request(request)
-        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))
+        place = await self._place(origin, timeouts["pool"])
+        try:
+            answer = await self._shared.pool.handle_async_request(request)
+        except BaseException:
+            place.release()
+            raise
+        return httpx2.Response(
+            answer.status, headers=answer.headers, stream=_Body(answer, place, self._shared.idle)
+        )
+
+    async def _place(self, origin: Origin, seconds: float) -> asyncio.Semaphore:
+        """One of the places that a host has, taken; whoever closes the answer gives it back."""
+        place = self._shared.places.get(origin)
+        if place is None:
+            place = self._shared.places[origin] = asyncio.Semaphore(self._settings.per_host)
+        if not place.locked():
+            await place.acquire()
+            return place
+        try:
+            async with asyncio.timeout(seconds):
+                await place.acquire()
+        except TimeoutError:
+            raise httpcore2.PoolTimeout from None
+        return place
 
 
 class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: httpcore2.Response) -> None:
+    def __init__(self, answer: httpcore2.Response, place: asyncio.Semaphore, idle: IdleConnections) -> None:
         self._answer = answer
+        self._idle = idle
+        self._place = place
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._answer.aiter_stream():
             yield chunk
 
     async def aclose(self) -> None:
+        self._place.release()
+        self._idle.there_may_be_some()
+        if has_surplus(self._answer):
+            # the pool takes a connection whose socket is closed for one that the service has ended
+            await self._answer.extensions["network_stream"].aclose()
         await self._answer.aclose()
 
 
@@ -151,10 +225,11 @@ def _make_pool(settings: PoolSettings, context: ssl.SSLContext | None) -> httpco
     return httpcore2.AsyncConnectionPool(
         ssl_context=context,
         proxy=proxy,
-        max_connections=MOST_CONNECTIONS,
+        max_connections=settings.connections,
         max_keepalive_connections=MOST_IDLE,
-        keepalive_expiry=IDLE_SECONDS,
-        network_backend=None if settings.private_networks else PublicOnly(),
+        keepalive_expiry=settings.idle_seconds,
+        http2=settings.http2,
+        network_backend=Network() if settings.private_networks else PublicOnly(),
     )
 
 
@@ -162,26 +237,3 @@ def _proxy(url: str) -> httpcore2.Proxy:
     parsed = httpx2.URL(url if "://" in url else f"http://{url}")
     auth = (parsed.username, parsed.password) if parsed.userinfo else None
     return httpcore2.Proxy(str(parsed.copy_with(userinfo=b"")), auth=auth)
-
-
-def _following(message: Message, response: httpx2.Response, redirects: str) -> Message | None:
-    """The request that a redirect asks for, if it stays on the host; credentials may only go there."""
-    location = response.headers.get("location")
-    if response.status_code not in _REDIRECTS or not location:
-        return None
-    here = f"{message.origin.scheme}://{message.origin.authority}{message.target.decode()}"
-    try:
-        there = urlsplit(urljoin(here, location))
-        port = there.port or DEFAULT_PORTS.get(there.scheme, 0)
-    except ValueError:
-        return None
-    origin = Origin(there.scheme, there.hostname or "", port)
-    if origin != message.origin and not _only_safer(message.origin, origin):
-        return None
-    target = (there.path or "/") + (f"?{there.query}" if there.query else "")
-    any_method = redirects == "any-method"
-    return redirected(message, response.status_code, origin, target, any_method=any_method)
-
-
-def _only_safer(old: Origin, new: Origin) -> bool:
-    return (old.scheme, old.port, new.scheme, new.port, new.host) == ("http", 80, "https", 443, old.host)

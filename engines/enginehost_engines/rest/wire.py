@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 from unicodedata import normalize
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from enginehost.values import encode
 
@@ -21,6 +21,7 @@ TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _NOT_IN_HEADERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_IN_PART_NAMES = re.compile(r'[\x00-\x1f\x7f"\\]')
 _SEPARATORS = re.compile(r"[/\\]")
 _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 """RFC 6265, ``cookie-octet``, without ``%``, which escapes the rest."""
@@ -100,37 +101,69 @@ def cookie_pair(name: str, value: str) -> str:
 
 def query_pairs(name: str, value: Any, style: str) -> Iterator[str]:
     """The ``name=value`` pairs of one parameter, encoded; none for an empty list."""
+    if isinstance(value, str) or not isinstance(value, Mapping | list | tuple):
+        yield f"{escape(name)}={escape(text(value))}"
+        return
+    for key, texts in pairs(name, value, style):
+        yield f"{escape(key)}={','.join(map(escape, texts))}"
+
+
+def pairs(name: str, value: Any, style: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Name and text of one parameter as ``style`` has them; several texts are joined, once encoded.
+
+    ``exploded``: a list gives one pair for each item, an object its JSON text. ``joined``: one pair with
+    all. ``deepObject``: ``k[a][b]``, a list one pair for each item. ``indexed``: the same, and ``k[0]`` for
+    the items of a list. Members that are null are left out in the last two, which have no word for it.
+    """
     if isinstance(value, Mapping):
-        return _object_pairs(name, value, style)
+        return _object_pairs(name, cast("Mapping[Any, Any]", value), style)
     if isinstance(value, list | tuple):
-        return _list_pairs(name, list(value), style)
-    return iter((f"{escape(name)}={escape(text(value))}",))
+        return _list_pairs(name, cast("list[Any]", value), style)
+    return iter(((name, (text(value),)),))
 
 
-def _list_pairs(name: str, items: list[Any], style: str) -> Iterator[str]:
+def _list_pairs(name: str, items: Sequence[Any], style: str) -> Iterator[tuple[str, Sequence[str]]]:
     if style == "joined":
         if items:
-            yield f"{escape(name)}={','.join(escape(text(item)) for item in items)}"
-        return
-    for item in items:
-        yield f"{escape(name)}={escape(text(item))}"
+            yield name, [text(item) for item in items]
+    elif style == "indexed":
+        for index, item in enumerate(items):
+            yield from pairs(f"{name}[{index}]", item, style)
+    else:
+        for item in items:
+            yield name, (text(item),)
 
 
-def _object_pairs(name: str, members: Mapping[str, Any], style: str) -> Iterator[str]:
+def _object_pairs(name: str, members: Mapping[Any, Any], style: str) -> Iterator[tuple[str, Sequence[str]]]:
     if style == "joined":
         if members:
-            flat = ",".join(f"{escape(str(key))},{escape(text(item))}" for key, item in members.items())
-            yield f"{escape(name)}={flat}"
-    elif style == "deepObject":
+            yield name, [part for key, item in members.items() for part in (str(key), text(item))]
+    elif style in ("deepObject", "indexed"):
         for key, item in members.items():
             if "[" in str(key) or "]" in str(key):
-                raise ValueError("may not have brackets in its member names in a query")
-            yield from query_pairs(f"{name}[{key}]", item, style)
+                raise ValueError("may not have brackets in its member names here")
+            if item is not None:
+                yield from pairs(f"{name}[{key}]", item, style)
     else:
-        yield f"{escape(name)}={escape(text(members))}"
+        yield name, (text(members),)
 
 
-def form_fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The fields of one parameter in a form: a list gives one field per item, an object its JSON text."""
-    items: list[Any] = list(value) if isinstance(value, list | tuple) else [value]
-    return ((name, text(item)) for item in items)
+def form_pairs(name: str, value: Any, style: str) -> Iterator[str]:
+    """The encoded ``name=value`` pairs of one parameter in a form."""
+    for key, texts in pairs(name, value, style):
+        yield f"{quote_plus(key)}={','.join(map(quote_plus, texts))}"
+
+
+def check_part_name(name: str) -> None:
+    """Refuse a name that a multipart form cannot carry as it is."""
+    if _NOT_IN_PART_NAMES.search(name):
+        raise ValueError("may not have quotes, backslashes or control characters in names here")
+
+
+def form_fields(name: str, value: Any, style: str) -> Iterator[tuple[str, bytes]]:
+    """The fields of one parameter in a multipart form, which encodes nothing."""
+    for key, texts in pairs(name, value, style):
+        check_part_name(key)
+        if len(texts) > 1 and any("," in one for one in texts):
+            raise ValueError("may not hold commas where its parts are joined with them")
+        yield key, ",".join(texts).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Mapping
@@ -11,10 +12,12 @@ from typing import Any
 from enginehost.errors import EngineHostError
 from enginehost.tracebacks import author_traceback, cause_traceback, place_of
 from enginehost.values import pack, unpack
+from enginehost_engines.worker import forks, memory_guard
+from enginehost_engines.worker.area import NOWHERE, Area
 from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import Output
 from enginehost_engines.worker.targets import Target, load
-from enginehost_engines.worker.wire import ERROR, FAILED, LOG, Frame, FrameReader, frame
+from enginehost_engines.worker.wire import CANCEL, ERROR, FAILED, LOG, Frame, FrameBuffer, frame
 
 _MOST_TEXT = 16 * 1024
 """Characters of a message or traceback that travel."""
@@ -27,39 +30,46 @@ class HostGone(SystemExit):
 class Channel:
     """The socket to the host, read and written by blocking calls."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, area: Area = NOWHERE) -> None:
         self.sock = sock
-        self._reader = FrameReader()
+        self.area = area
+        self._buffer = FrameBuffer(area)
         self._frames: list[Frame] = []
+        """Those that wait, the next one last."""
+        self._fresh = True
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        self._poll = poll.poll
         self._sending = threading.Lock()  # a frame is written whole, whichever thread writes
 
     def receive(self) -> Frame | None:
         """The next frame; ``None`` when the host is gone."""
+        self._fresh = not self._frames
         while not self._frames:
-            data = self._read()
-            if not data:
+            count = self._read()
+            if not count:
                 return None
-            self._frames = self._reader.feed(data)
+            self._frames = self._buffer.filled(count)
             self._frames.reverse()
         return self._frames.pop()
 
     def waiting(self) -> bool:
         """Whether :meth:`receive` would answer at once."""
-        if self._frames:
-            return True
-        try:
-            self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
+        return bool(self._frames) or bool(self._poll(0))
+
+    def revoked(self, call_id: int) -> bool:
+        """Whether the call that was received last waited here, and the host has taken it back meanwhile."""
+        if self._fresh:
             return False
-        except ConnectionError:
-            pass  # receive will say that the host is gone
-        return True
+        if self._poll(0) and (count := self._read()):
+            self._frames[:0] = reversed(self._buffer.filled(count))
+        return any(kind == CANCEL and about == call_id for kind, about, _ in self._frames)
 
     def send(self, kind: int, call_id: int, payload: bytes = b"") -> None:
         """Send one frame. Raises :class:`HostGone`."""
         try:
             with self._sending:
-                self.sock.sendall(frame(kind, call_id, payload))
+                self.sock.sendall(frame(kind, call_id, payload, self.area))
         except ConnectionError:
             raise HostGone from None
 
@@ -83,16 +93,17 @@ class Channel:
         }
         self.send(FAILED, 0, pack(body))
 
-    def _read(self) -> bytes:
+    def _read(self) -> int:
         try:
-            return self.sock.recv(256 * 1024)
+            return self.sock.recv_into(self._buffer.room())
         except ConnectionError:
-            return b""
+            return 0
 
 
 def log_payload(level: int, text: str) -> bytes:
     """The payload of a LOG frame."""
-    return pack([level, _valid(text)])
+    with memory_guard.lifted:
+        return pack([level, _valid(text)])
 
 
 def describe(error: BaseException, traceback: str | None = None) -> bytes:
@@ -100,10 +111,16 @@ def describe(error: BaseException, traceback: str | None = None) -> bytes:
 
     ``traceback`` in place of the one that it has.
     """
+    with memory_guard.lifted:
+        return _described(error, traceback)
+
+
+def _described(error: BaseException, traceback: str | None) -> bytes:
     text = cause_traceback(error) if traceback is None else traceback
+    said = _text_of(error)
     body: dict[str, Any] = {
         "type": type(error).__name__,
-        "message": _text_of(error),
+        "message": memory_guard.explained(error, said),
         "traceback": _valid(text[-_MOST_TEXT:]),
     }
     if isinstance(error, EngineHostError):
@@ -125,9 +142,10 @@ def _valid(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def serve(sock: socket.socket) -> None:
-    """Serve the host on ``sock`` until it closes the connection."""
-    channel = Channel(sock)
+def serve(sock: socket.socket, area: int) -> None:
+    """Serve the host on ``sock`` until it closes the connection; ``area`` is a descriptor of memory."""
+    channel = Channel(sock, Area.of(area, host=False))
+    forks.shut_out(sock)
     first = channel.receive()
     if first is None:
         return
@@ -150,13 +168,16 @@ def serve(sock: socket.socket) -> None:
 
 def _load(channel: Channel, order: Mapping[str, Any], imports: Imports) -> Target | None:
     try:
-        return load(order)
+        target = load(order)
+        memory_guard.arm(order["memory_mb"])
     except BaseException as error:  # noqa: BLE001 - a script may raise anything, SystemExit too
         channel.fail_to_load(error, imports)
         return None
+    return target
 
 
 def about(target: Target, imports: Imports) -> bytes:
     """The payload of READY and CHANGED."""
-    imports.grew()
-    return pack({"about": target.info(), "files": imports.files})
+    with memory_guard.lifted:
+        imports.grew()
+        return pack({"about": target.info(), "files": imports.files})

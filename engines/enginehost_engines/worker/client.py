@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from enginehost.engine import RunMode, current_call
-from enginehost.errors import EngineUnavailable, InvalidArguments
-from enginehost.values import NotJson, aside, pack
+from enginehost.engine import RunMode, Waited, current_call
+from enginehost.errors import InvalidArguments
+from enginehost.values import LARGE, MalformedJson, NotJson, aside, pack, unpack
+from enginehost_engines.worker.crossing import call_frame
 from enginehost_engines.worker.group import Group, Listener
+from enginehost_engines.worker.lanes import Lanes
 from enginehost_engines.worker.pool import current_pool
-from enginehost_engines.worker.process import Worker, WorkerSpec
 from enginehost_engines.worker.replies import CallReply, StreamReply
-from enginehost_engines.worker.wire import CALL, CREDIT, CREDIT_PAYLOAD, DESCRIBE, STREAM
+from enginehost_engines.worker.spec import WorkerSpec
+from enginehost_engines.worker.wire import CALL, DESCRIBE, RESULT, STREAM
 
 CHECK_TURN_SECONDS = 5.0
 """How long a new version waits for its turn to be tried. Where hundreds change at once, the others serve
@@ -31,7 +31,7 @@ class WorkerClient:
     processes of the whole event loop.
     """
 
-    __slots__ = ("_free", "_group", "_line", "_listener", "_log", "_most", "_size", "_spec")
+    __slots__ = ("_group", "_lanes", "_listener", "_log", "_most", "_size", "_spec")
 
     def __init__(
         self,
@@ -46,9 +46,8 @@ class WorkerClient:
         self._log = log
         self._listener = listener
         self._size = size
-        self._free = sys.maxsize if spec.concurrent else size
         self._most = most
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._lanes: Lanes | None = None
         self._group: Group | None = None
 
     @property
@@ -61,6 +60,10 @@ class WorkerClient:
             self._group = pool.join(self._spec, self._log, self._listener, self._size)
             self._spec = self._group.spec  # equal, and kept once
         return self._group
+
+    def prepare(self) -> None:
+        """Start as many workers as calls can use, as far as there is room, and do not wait for them."""
+        self.group.prepare(self._size)
 
     async def load(self) -> Any:
         """What the target says of itself; starts a worker if there is none."""
@@ -93,42 +96,37 @@ class WorkerClient:
 
         ``name`` is what callers know it by, ``about`` what it may know of the call.
         """
-        sent = function, arguments, name, about
-        payload = await aside(_payload, *sent) if _is_large() else _payload(*sent)
-        group = self._group or self.group
-        if self._free:
-            self._free -= 1
-        else:
-            await self._turn()
+        current = current_call()
+        sent = function, arguments, name, about, current.max_result_bytes if current is not None else None
+        is_large = current is not None and current.large
+        payload = await aside(_payload, *sent) if is_large else _payload(*sent)
+        reply = CallReply(self._log, name, CALL, payload)
+        lanes = self._lanes or self._made()
+        lanes.send(reply)
         try:
-            worker = group.take() or await self._lease(group, name)
-            reply = CallReply(self._log, name)
-            try:
-                call_id = worker.send(CALL, payload, reply)
-                try:
-                    return await reply.result()
-                except (asyncio.CancelledError, GeneratorExit):
-                    group.abandon(worker, call_id)
-                    raise
-            finally:
-                group.release(worker)
-        finally:
-            self._next()
+            kind, answer = await reply.answer
+        except BaseException as error:
+            if isinstance(error, (asyncio.CancelledError, GeneratorExit)) and (why := lanes.leave(reply)):
+                error.args = (Waited(why),)
+            raise
+        try:
+            if kind == RESULT and len(answer) < LARGE:
+                return unpack(answer)
+            return await reply.value(kind, answer)
+        except MalformedJson:
+            raise reply.unreadable() from None
 
     async def stream(
         self, function: str, arguments: dict[str, Any], name: str, about: Any = None
     ) -> AsyncGenerator[Any, None]:
         """The items of a function as they come; leaving early ends it."""
-        sent = function, arguments, name, about
-        payload = await aside(_payload, *sent) if _is_large() else _payload(*sent)
-        group = self.group
-        worker, reply = await self._lease_for_stream(group, name)
-        try:
-            call_id = worker.send(STREAM, payload, reply)
-        except BaseException:
-            self._release(group, worker)
-            raise
-        reply.credit = lambda taken: worker.say(CREDIT, call_id, CREDIT_PAYLOAD.pack(taken))
+        current = current_call()
+        sent = function, arguments, name, about, current.max_result_bytes if current is not None else None
+        is_large = current is not None and current.large
+        payload = await aside(_payload, *sent) if is_large else _payload(*sent)
+        reply = StreamReply(self._log, name, STREAM, payload)
+        lanes = self._lanes or self._made()
+        lanes.send(reply)
         try:
             while True:
                 try:
@@ -136,59 +134,25 @@ class WorkerClient:
                 except StopAsyncIteration:
                     return
                 yield item
+        except asyncio.CancelledError as error:
+            if why := lanes.leave(reply):
+                error.args = (Waited(why),)
+            raise
         finally:
-            worker.abandon(call_id)
+            lanes.leave(reply)
 
     async def close(self) -> None:
         """End the workers, unless another engine uses them."""
+        if self._lanes is not None:
+            self._lanes.shut()
+            self._lanes = None
         if self._group is not None:
             group, self._group = self._group, None
             await group.leave(self._listener)
 
-    async def _lease_for_stream(self, group: Group, name: str) -> tuple[Worker, StreamReply]:
-        if self._free:
-            self._free -= 1
-        else:
-            await self._turn()
-        try:
-            worker = await self._lease(group, name)
-        except BaseException:
-            self._next()
-            raise
-        return worker, StreamReply(self._log, name, lambda: self._release(group, worker))
-
-    def _release(self, group: Group, worker: Worker) -> None:
-        group.release(worker)
-        self._next()
-
-    async def _lease(self, group: Group, name: str) -> Worker:
-        try:
-            return await group.lease()
-        except EngineUnavailable as error:
-            reason = str(error.detail.get("reason", ""))
-            text, state = f"{name}: {error.message}", str(error.detail.get("state", ""))
-            raise EngineUnavailable(text, state=state, reason=reason) from error
-
-    async def _turn(self) -> None:
-        """Wait until one of the calls that run has ended."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError as error:
-            error.args = (f"it waited for the engine's other calls (PYTHON_WORKERS = {self._size})",)
-            if not turn.cancelled():
-                self._next()  # it had come meanwhile
-            raise
-
-    def _next(self) -> None:
-        """A call has ended: the one that waits longest may run."""
-        while self._line:
-            turn = self._line.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+    def _made(self) -> Lanes:
+        self._lanes = Lanes(self.group, self._size)
+        return self._lanes
 
 
 async def may_check() -> bool:
@@ -200,18 +164,12 @@ async def may_check() -> bool:
         return False
 
 
-def _is_large() -> bool:
-    call = current_call()
-    return call is not None and call.large
-
-
-def _payload(function: str, arguments: dict[str, Any], name: str, about: Any) -> bytes:
+def _payload(function: str, arguments: dict[str, Any], name: str, about: Any, limit: int | None) -> bytes:
     try:
-        return pack([function, arguments, about])
+        return call_frame(function, arguments, about, limit)
     except NotJson as error:
-        pointer = error.pointer.removeprefix("/1")  # the arguments are the second of what is sent
-        where = f" at {pointer}" if pointer else ""
+        where = f" at {error.pointer}" if error.pointer else ""
         raise InvalidArguments(
             f"{name}{where}: this cannot be sent to the worker: {error.reason}",
-            errors=[{"pointer": pointer, "message": error.reason}],
+            errors=[{"pointer": error.pointer, "message": error.reason}],
         ) from error

@@ -69,10 +69,14 @@ def _unavailable(text: str, cause: BaseException) -> EngineUnavailable:
     return unavailable
 
 
-def died(returncode: int, name: str, alone: bool) -> EngineHostError:
-    """The worker ended during a call: that call's doing where it ran ``alone``, else nobody's to say."""
-    how = exit_reason(returncode)
+def died(how: str, name: str, alone: bool, *, malformed: bool = False) -> EngineHostError:
+    """The worker ended during a call: that call's doing where it ran ``alone``, else nobody's to say.
+
+    Nor can it be said what came of a call whose worker was killed since it sent what is ``malformed``.
+    """
     before = f"{name}: " if name else ""
+    if malformed:
+        return OutcomeUnknown(f"{before}its worker process was {how}", detail={"exit": how})
     if alone:
         text = f"{before}its worker process ended: {how}"
         return ExecutionFailed(text, detail={"type": "WorkerDied", "exit": how})
@@ -80,8 +84,14 @@ def died(returncode: int, name: str, alone: bool) -> EngineHostError:
     return OutcomeUnknown(text, detail={"exit": how})
 
 
-def exit_reason(returncode: int) -> str:
-    """``exit status 3``, ``killed by SIGSEGV``."""
+_LACKING = frozenset({signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV})
+"""How native code ends that gets no memory, and does not expect that."""
+
+
+def exit_reason(returncode: int, memory_mb: int = 0) -> str:
+    """``exit status 3``, ``killed by SIGSEGV``; ``memory_mb`` is a limit that may have been the cause."""
+    if -returncode in _LACKING and memory_mb:
+        return f"{exit_reason(returncode)}, perhaps for want of memory (PYTHON_MEMORY_MB = {memory_mb})"
     if returncode >= 0:
         return f"exit status {returncode}"
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import sys
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +15,9 @@ CALL_ID: ContextVar[int] = ContextVar("call_id", default=0)
 
 MOST_BYTES = 256 * 1024
 """What one call may print; the rest is counted and dropped."""
+
+_MOST_CALLS = 10_000
+"""Calls of which is remembered what they printed: threads may print for one that is long over."""
 
 SendLog = Callable[[int, int, str], None]
 """Sends ``(call id, level, text)``."""
@@ -25,6 +29,7 @@ class Output:
     def __init__(self, send: SendLog) -> None:
         self._send = send
         self._sent: dict[int, int] = {}
+        self._since = 0.0
         # kept: code that puts its own streams in their place would let them be collected, and so closed
         self._streams = (_stream(self, logging.INFO), _stream(self, logging.WARNING))
 
@@ -40,8 +45,11 @@ class Output:
         self._send = send
 
     def write(self, level: int, text: str) -> None:
-        """Send ``text`` as the current call's, within its allowance."""
+        """Send ``text`` as the current call's, within its allowance; that of no call is for a second."""
         call_id = CALL_ID.get()
+        if not call_id and (now := time.monotonic()) - self._since >= 1:
+            self._since = now
+            self._say_dropped(0)
         before = self._sent.get(call_id, 0)
         self._sent[call_id] = before + len(text)
         if before < MOST_BYTES:
@@ -55,7 +63,12 @@ class Output:
             _flush(sys.stderr)
         for stream in ours:
             _flush(stream)
+        self._say_dropped(call_id)
+
+    def _say_dropped(self, call_id: int) -> None:
         sent = self._sent.pop(call_id, 0)
+        if len(self._sent) > _MOST_CALLS:
+            self._sent.clear()
         if sent > MOST_BYTES:
             self._send(call_id, logging.WARNING, f"{sent - MOST_BYTES} further characters of output dropped")
 

@@ -2,8 +2,9 @@
 
 One pool for each event loop. Workers of one spec form a :class:`~.group.Group`; engines with the same
 spec share it, as long as the files that its code imports are the same too. There are at most ``most``
-processes: where the number is reached, the worker that idles longest goes. Whoever waits longest for a
-process is served first. Pinned workers do not count.
+processes, those that are ending counted: where the number is reached, the worker that idles longest goes, and
+the next one starts when it has gone. Whoever waits longest for a process is served first. Pinned workers do
+not count.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from weakref import WeakKeyDictionary
 
 from enginehost_engines.worker.group import Group, Listener
 from enginehost_engines.worker.imports import stamp
-from enginehost_engines.worker.process import Files, Worker, WorkerSpec
+from enginehost_engines.worker.process import Worker
+from enginehost_engines.worker.spec import Files, WorkerSpec
 
 _NEVER = float("inf")
+
+EVICTED_SECONDS = 0.5
+"""How long a worker may take to end by itself where others wait for its place."""
 
 _CHECKS = 2
 """New versions that are tried at once."""
@@ -29,6 +34,11 @@ class WorkerPool:
     def __init__(self) -> None:
         self.most = max(4, 2 * (os.cpu_count() or 1))
         self.count = 0
+        """Processes that there are, or are being started."""
+        self.going = 0
+        """Those of them that serve no more."""
+        self.spare = 0
+        """Those of them that are to take the place of another, which serves until then."""
         self.checks = asyncio.Semaphore(_CHECKS)
         """Held while a new version is loaded to see whether it can be."""
         self._groups: dict[_Key, Group] = {}
@@ -71,12 +81,29 @@ class WorkerPool:
             self._groups.setdefault(_key(group.spec, group.files), group)
 
     def reserve(self, group: Group) -> bool:
-        """Take the right to one more process; ``False``: the group's turn comes when one is freed."""
-        if self.count >= self.most and not self._evict():
-            self._wanting[group] = None
-            self.reclaim()
+        """Take the right to one more process; ``False``: the group's turn comes when one has gone."""
+        if self.count < self.most:
+            self.count += 1
+            return True
+        self._wanting[group] = None
+        while self.going < self._missing() and self._evict():
+            pass
+        self.reclaim()
+        return False
+
+    def reserve_free(self) -> bool:
+        """Take the right to one more process where nobody else wants it."""
+        if self.count >= self.most or self._wanting:
             return False
         self.count += 1
+        return True
+
+    def reserve_spare(self) -> bool:
+        """Take the right to a process that is to replace another: one more than allowed, at most."""
+        if self.count - self.going > self.most:
+            return False
+        self.count += 1
+        self.spare += 1
         return True
 
     def reclaim(self) -> None:
@@ -84,12 +111,26 @@ class WorkerPool:
         if self._longest_waiting() is not None:
             any(group.give_up_start() for group in tuple(self._groups.values()))
 
+    def leaving(self) -> None:
+        """A process is ending."""
+        self.going += 1
+
+    def left(self) -> None:
+        """A process that was ending has gone."""
+        self.going -= 1
+        self.freed()
+
     def freed(self) -> None:
         """A process has gone: whoever waits longest may start one."""
         self.count -= 1
         group = self._longest_waiting()
         if group is not None:
             group.grow()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more processes serve than there should be."""
+        return self.count - self.going - self.spare > self.most
 
     def added(self, worker: Worker, group: Group) -> None:
         """A worker serves."""
@@ -100,9 +141,12 @@ class WorkerPool:
         self.workers.pop(worker, None)
 
     def longest_wait(self) -> float:
-        """Since when a group waits for room (loop time); infinity when none does."""
+        """Since when a group waits for room that nobody makes (loop time); infinity when none does."""
         group = self._longest_waiting() if self._wanting else None
-        return group.waiting_since if group is not None else _NEVER
+        return group.waiting_since if group is not None and self.going < self._missing() else _NEVER
+
+    def _missing(self) -> int:
+        return sum(group.missing for group in self._wanting)
 
     def _longest_waiting(self) -> Group | None:
         for group in [group for group in self._wanting if not group.wants_worker]:
@@ -114,8 +158,7 @@ class WorkerPool:
         if not idle:
             return False
         oldest = min(idle, key=lambda worker: worker.used_at)
-        self.workers[oldest].drop(oldest)
-        self.count -= 1
+        self.workers[oldest].drop(oldest, EVICTED_SECONDS)
         return True
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from enginehost.values import pack, unpack
+from enginehost_engines.worker import forks, memory_guard
 from enginehost_engines.worker.child import Channel, about
+from enginehost_engines.worker.crossing import packed, read_call
 from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import CALL_ID, Output
+from enginehost_engines.worker.sync_stream import SyncStream
 from enginehost_engines.worker.targets import Target
 from enginehost_engines.worker.wire import (
     CALL,
@@ -19,11 +23,10 @@ from enginehost_engines.worker.wire import (
     CREDIT_PAYLOAD,
     DESCRIBE,
     END,
-    ITEM,
+    ITEMS,
     READY,
     RESULT,
     STREAM,
-    WINDOW,
 )
 
 
@@ -39,26 +42,40 @@ class SyncServer:
         self._channel = channel
         self._output = output
         self._target = target
+        # all else runs without the limit of memory
+        self._read = memory_guard.without(read_call)
+        self._invoke = memory_guard.within(target.invoke)
+        self._finished = memory_guard.within(self._await)
+        self._send_items = memory_guard.within(self._send_all)
+        self._packed = memory_guard.without(packed)
         self._finish: Callable[[Any], Any] | None = None
 
     def run(self) -> None:
         """Serve until the host is gone."""
+        with memory_guard.lifted:
+            self._run()
+
+    def _run(self) -> None:
         self._channel.send(READY, 0, about(self._target, self._imports))
         while (received := self._channel.receive()) is not None:
             kind, call_id, payload = received
-            if kind == CALL:
+            if self._channel.revoked(call_id):
+                self._channel.send(END, call_id)
+            elif kind == CALL:
                 self._serve(call_id, payload, self._call)
             elif kind == STREAM:
                 self._serve(call_id, payload, self._stream)
             elif kind == DESCRIBE:
                 self._describe(call_id, payload)
 
-    def _serve(self, call_id: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
+    def _serve(self, call_id: int, payload: bytes, answer: Callable[[int, Any, int | None], None]) -> None:
         CALL_ID.set(call_id)
         try:
-            function, arguments, call = unpack(payload)
-            answer(call_id, self._target.invoke(function, arguments, call))
+            function, arguments, call, limit = self._read(payload)
+            answer(call_id, self._invoke(function, arguments, call), limit)
         except BaseException as error:  # noqa: BLE001 - the call boundary: SystemExit hurts only its call
+            if forks.is_child():
+                forks.leave(error)
             self._output.ended(call_id)
             self._channel.fail(call_id, error)
         CALL_ID.set(0)
@@ -71,27 +88,32 @@ class SyncServer:
         except Exception as error:  # noqa: BLE001 - a script's names may be anything
             self._channel.fail(call_id, error)
 
-    def _call(self, call_id: int, value: Any) -> None:
+    def _call(self, call_id: int, value: Any, limit: int | None) -> None:
         if hasattr(value, "__await__"):
-            value = self._await(value)
-        result = pack(value)
+            value = self._finished(value)
+        result = self._packed(value, limit)
         self._output.ended(call_id)
         self._channel.send(RESULT, call_id, result)
 
-    def _stream(self, call_id: int, value: Any) -> None:
-        credit = WINDOW
+    def _stream(self, call_id: int, value: Any, limit: int | None) -> None:
+        self._send_items(call_id, value, limit)
+        self._output.ended(call_id)
+        self._channel.send(END, call_id)
+
+    def _send_all(self, call_id: int, value: Any, limit: int | None) -> None:
         items = self._items(value)
+        stream = SyncStream(partial(self._channel.send, ITEMS, call_id))
         try:
             for item in items:
-                credit += self._news(call_id, wait=credit == 0)
-                self._channel.send(ITEM, call_id, pack(item))
-                credit -= 1
+                data = self._packed(item, limit)
+                if not stream.room or (not stream.holds and self._channel.waiting()):
+                    self._hear(call_id, stream)
+                stream.add(data)
         except _Left:
             pass
         finally:
+            stream.end()
             items.close()
-        self._output.ended(call_id)
-        self._channel.send(END, call_id)
 
     def _items(self, value: Any) -> Any:
         """The items of a generator of either colour; one item of anything else."""
@@ -111,10 +133,9 @@ class SyncServer:
         finally:
             self._await(items.aclose())
 
-    def _news(self, call_id: int, wait: bool) -> int:
-        """What the reader said meanwhile: items it took. Raises ``_Left`` when it left."""
-        taken = 0
-        while (wait and taken == 0) or self._channel.waiting():
+    def _hear(self, call_id: int, stream: SyncStream) -> None:
+        """What the reader said meanwhile: items it asks for. Raises ``_Left`` when it left."""
+        while not stream.room or self._channel.waiting():
             received = self._channel.receive()
             if received is None:
                 raise _Left
@@ -122,8 +143,7 @@ class SyncServer:
             if about == call_id and kind == CANCEL:
                 raise _Left
             if about == call_id and kind == CREDIT:
-                taken += CREDIT_PAYLOAD.unpack(payload)[0]
-        return taken
+                stream.more(CREDIT_PAYLOAD.unpack(payload)[0])
 
     def _await(self, awaitable: Any) -> Any:
         """Run an awaitable to its end on a loop of this worker's own, made at the first one."""

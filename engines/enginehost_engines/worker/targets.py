@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import linecache
 import os
 import sys
@@ -68,16 +69,28 @@ class Script(Target):
 
     def describe(self, function: str) -> str:
         """By what the function is now that the script has run."""
-        from enginehost.engine import RunMode, run_mode
-
         found = find_function(self.module, function)
-        mode = run_mode(found)
+        mode = _mode(found)
         # an instance that can be called looks like a plain function
-        return str(run_mode(type(found).__call__) if mode is RunMode.SYNC else mode)
+        return _mode(type(found).__call__) if mode == "sync" else mode
 
     def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
-        """Call the script's function."""
-        return find_function(self.module, function)(**arguments)
+        """Call the script's function; ``call`` says what its parameters ask for beyond JSON."""
+        found = find_function(self.module, function)
+        if call is not None:
+            from enginehost_engines.worker.arguments import call_with
+
+            return call_with(found, arguments, **call)
+        return found(**arguments)
+
+
+def _mode(function: Any) -> str:
+    """The word of the run mode, which the host's own code tells on newer Pythons only."""
+    if inspect.isasyncgenfunction(function):
+        return "async_stream"
+    if inspect.isgeneratorfunction(function):
+        return "sync_stream"
+    return "async" if inspect.iscoroutinefunction(function) else "sync"
 
 
 def module_name(script: Path) -> str:

@@ -1,4 +1,4 @@
-"""The first file a worker process runs: ``python worker_main.py FD PARENT HOST ENGINES``.
+"""The first file a worker process runs: ``python worker_main.py FD AREA PARENT HOST ENGINES``.
 
 ``HOST`` and ``ENGINES`` are the folders of the packages ``enginehost`` and ``enginehost_engines``. They
 become importable under their names without anything else of the host's installation, so that any
@@ -23,7 +23,8 @@ _LOOK_SECONDS = 0.5
 
 def main() -> None:
     """Tie this process to its host, then serve it until it goes."""
-    fd, parent, host, engines = sys.argv[1:5]
+    fd, area, parent, host, engines = sys.argv[1:6]
+    os.set_inheritable(int(fd), False)
     _die_with(int(parent))
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs start-up time
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]  # noqa: PTH100
@@ -31,7 +32,7 @@ def main() -> None:
         _make_importable(name, folder)
     from enginehost_engines.worker.child import serve
 
-    serve(socket.socket(fileno=int(fd)))
+    serve(socket.socket(fileno=int(fd)), int(area))
 
 
 def _die_with(parent: int) -> None:

@@ -45,20 +45,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         _end_at_signals()
     from enginehost.cli.app import app
     from enginehost.cli.failures import REPORTING, report
+    from enginehost.cli.secrecy import masked_errors
     from enginehost.cli.usage import nobody_reads
 
     _open_what_is_closed()
     REPORTING.reset(words)
-    try:
+    with masked_errors():
         try:
-            app(args=words, prog_name="enginehost")
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        sys.exit(nobody_reads())
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # so rich and typer tell it
+            try:
+                app(args=words, prog_name="enginehost")
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
             sys.exit(nobody_reads())
-        raise
-    except Exception as error:  # noqa: BLE001 - the boundary: what a person sees is never a traceback
-        sys.exit(report(error))
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # so rich and typer tell it
+                sys.exit(nobody_reads())
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: what a person sees is never a traceback
+            sys.exit(report(error))

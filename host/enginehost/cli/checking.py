@@ -9,6 +9,7 @@ from pathlib import Path
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.cli.failures import CommandError
 from enginehost.cli.loading import open_all
+from enginehost.cli.secrecy import learn_from, masked_findings
 from enginehost.cli.source import require_folder
 from enginehost.contributions import collect
 from enginehost.diagnostics import Diagnostic, error_diagnostics
@@ -48,6 +49,7 @@ def check(paths: Sequence[Path], config: Path | None, *, load: bool) -> tuple[in
     if load:
         found += open_all(loader, made, settings.open_timeout)
     count = len(files) + sum(one.code == UNUSABLE for one in found)
+    found = masked_findings(found)
     return count, sorted(found, key=lambda one: (one.path, one.line, one.column))
 
 
@@ -92,6 +94,7 @@ def loader_of(settings: HostSettings, folder: Path, registry: PluginRegistry) ->
         stores=plugins.secrets,
         engine_stores=plugins.engine_secrets,
     )
+    learn_from(secrets.redactor)
     return folder_loader(registry, secrets, settings, folder, lambda _: None)
 
 

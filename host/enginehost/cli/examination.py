@@ -13,8 +13,10 @@ from enginehost.cli import surroundings
 from enginehost.cli.findings import Finding, Grade, doubtful, fine, of_diagnostic, of_error, wrong
 from enginehost.cli.output import counted
 from enginehost.cli.provenance import given_settings
+from enginehost.cli.secrecy import learn_from
 from enginehost.cli.source import Where, require_folder
 from enginehost.contributions import collect
+from enginehost.engine import EngineState
 from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.host import Host
 from enginehost.plugins import PluginRegistry
@@ -103,7 +105,8 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
     # who may call and what is recorded has been looked at, and a mistake there hides none in the files
     with_policy = settings
     settings = settings.model_copy(update={"policy": None, "audit": AuditSettings()})
-    host = Host(folder, None, settings=settings, watch=False)
+    host = Host(folder, None, settings=settings, watch=False, ahead=False)
+    learn_from(host.redactor)
     try:
         async with host:
             states = Counter(str(record.state) for record in host.catalog.records.values())
@@ -119,6 +122,11 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
                     doubtful("files", f"{folder} holds no smss file", "`enginehost new python hello`")
                 )
             found += [of_diagnostic("files", one) for one in host.problems() if one.code not in _TOLD]
+            found += [
+                doubtful("files", f"{record.title}: {record.shown_reason}", "")
+                for record in host.catalog.records.values()
+                if record.state is EngineState.READY and record.shown_reason
+            ]
             found += _words_of_policy(with_policy, host)
     except ConfigError as error:
         return of_error("host", error)
@@ -168,6 +176,8 @@ def _of_engine(engine: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(
             "engines", Grade.ERROR if unserved else Grade.WARNING, text, hint, reason.get("where", "")
         )
+    elif state == "ready" and engine["reason"]:
+        yield doubtful("engines", f"{engine['id']} is {state}: {engine['reason']}", "")
     yield from (_of_problem("engines", one, f"{engine['id']}: ") for one in problems if one is not reason)
 
 

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any, cast
 
 from enginehost.cli.output import one_line
+from enginehost.schema_references import resolved
 
 _OF_FORMAT: Mapping[str, str] = {
     "date": "2026-01-31",
@@ -39,18 +40,19 @@ def _arguments(parameters: Mapping[str, Any]) -> Iterator[str]:
     properties: Mapping[str, Any] = parameters.get("properties") or {}
     for name in parameters.get("required") or []:
         schema = properties.get(name)
-        yield _argument(name, schema if isinstance(schema, dict) else {})
+        found = resolved(schema, parameters)
+        yield _argument(name, found if isinstance(found, dict) else {}, parameters)
 
 
-def _argument(name: str, schema: Mapping[str, Any]) -> str:
+def _argument(name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     """``name=text`` where that arrives as the sample, else ``name:=JSON``."""
     from enginehost.validation import coerced
 
     value, was_given = _given(schema)
     if not was_given:
-        value = _made(schema, 0)
+        value = _made(schema, root, 0)
     text = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
-    arrives = coerced({"properties": {name: schema}}, {name: text})[name]
+    arrives = coerced({**root, "properties": {name: schema}}, {name: text})[name]
     is_plain = isinstance(value, (str, int, float)) and type(arrives) is type(value) and arrives == value
     if not is_plain or not (was_given or "type" in schema):  # without a type more than text may be meant
         return f"{name}:={dumps(value, ensure_ascii=False)}"
@@ -64,27 +66,28 @@ def _given(schema: Mapping[str, Any]) -> tuple[Any, bool]:
     return (found[0], True) if found else (None, False)
 
 
-def _sample(schema: Any, depth: int) -> Any:
+def _sample(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
+    schema = resolved(schema, root)
     about = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     value, was_given = _given(about)
-    return value if was_given else _made(about, depth)
+    return value if was_given else _made(about, root, depth)
 
 
-def _made(schema: Mapping[str, Any], depth: int) -> Any:
+def _made(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
     """A value that the schema allows, as far as that is easily said."""
     for key in ("anyOf", "oneOf"):
         if choices := _list(schema, key):
-            return _sample(choices[0], depth)
+            return _sample(choices[0], root, depth + 1) if depth < _DEEPEST else None
     kind = _kind(schema)
     if kind in ("integer", "number"):
         return _number(schema)
     if kind == "array":
         least = max(1, int(schema.get("minItems", 1)))
-        return [_sample(schema.get("items"), depth + 1)] * least if depth < _DEEPEST else []
+        return [_sample(schema.get("items"), root, depth + 1)] * least if depth < _DEEPEST else []
     if kind == "object":
         properties: Mapping[str, Any] = schema.get("properties") or {}
         names = _list(schema, "required") if depth < _DEEPEST else []
-        return {name: _sample(properties.get(name), depth + 1) for name in names}
+        return {name: _sample(properties.get(name), root, depth + 1) for name in names}
     return {"boolean": True, "null": None}.get(kind, _text(schema))
 
 

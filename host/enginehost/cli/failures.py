@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from enginehost.cli.secrecy import masked, masked_json, plain_errors
 from enginehost.errors import ERROR_TABLE, ConfigError, EngineHostError, EngineUnavailable, InvalidRequest
 
 
@@ -50,11 +51,11 @@ def report(error: BaseException) -> int:
 
         from enginehost.cli.output import note, printable
 
-        note(printable("".join(traceback.format_exception(error)).rstrip()))
+        note(printable(masked("".join(traceback.format_exception(error)).rstrip())))
     if not isinstance(error, EngineHostError):
         error = _unforeseen(error)
     if REPORTING.json:
-        print(_as_json(error), file=sys.stderr)  # noqa: T201
+        print(_as_json(error), file=plain_errors())
     else:
         _write_text(error)
     return ERROR_TABLE[error.code].exit
@@ -76,8 +77,9 @@ def _as_json(error: EngineHostError) -> str:
     body = _with_place(error)
     if isinstance(error, ConfigError) and error.others:
         body["others"] = [_with_place(other) for other in error.others]
-    text = json.dumps({"error": body}, ensure_ascii=False, default=str)
-    return text if text.isprintable() else json.dumps({"error": body}, default=str)
+    whole = masked_json(json.loads(json.dumps({"error": body}, default=str)))
+    text = json.dumps(whole, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(whole)
 
 
 def _with_place(error: EngineHostError) -> dict[str, Any]:
@@ -97,9 +99,9 @@ def _lines(error: EngineHostError) -> Iterator[str]:
 
     place = escaped(error.where) if isinstance(error, ConfigError) else ""
     text = f"{place}: {error.message}" if place else error.message
-    yield f"{emphasised('error:', sys.stderr, 'red')} {printable(text)}"
+    yield f"{emphasised('error:', sys.stderr, 'red')} {printable(masked(text))}"
     told = (found for found in error.detail.get("errors", [])[1:] if found["message"] not in error.message)
     for found in told:
-        yield f"  {escaped(found.get('pointer') or 'arguments')}: {printable(found['message'])}"
+        yield f"  {escaped(found.get('pointer') or 'arguments')}: {printable(masked(found['message']))}"
     if hint := error.detail.get("hint"):
-        yield f"{emphasised('hint:', sys.stderr, 'cyan')} {printable(str(hint))}"
+        yield f"{emphasised('hint:', sys.stderr, 'cyan')} {printable(masked(str(hint)))}"

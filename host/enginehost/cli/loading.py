@@ -35,7 +35,8 @@ async def _open_all(loader: Loader, made: Sequence[Loaded], timeout: float) -> l
 
 async def _problem(loader: Loader, engine: IFunctionEngine, timeout: float) -> str:
     try:
-        await within(engine.open(), timeout, "opening the engine")
+        patience = getattr(engine, "open_seconds", None) or timeout
+        await within(engine.open(), patience, "opening the engine")
     except Impatient as error:
         return str(error)
     except Exception as error:  # noqa: BLE001 - the plugin boundary: it may raise anything

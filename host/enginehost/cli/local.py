@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
 from enginehost.caller import LOCAL
+from enginehost.cli.secrecy import learn_from
 from enginehost.host import Host
 from enginehost.serve.views import description, engines, summary
 from enginehost.settings import load_settings
@@ -16,7 +18,10 @@ class FolderSource:
     """The functions of a folder, for the person who owns it: the policy binds those from outside."""
 
     def __init__(self, folder: Path, config: Path | None = None) -> None:
-        self.host = Host(folder, None, settings=load_settings(folder, config=config), watch=False)
+        self.host = Host(
+            folder, None, settings=load_settings(folder, config=config), watch=False, ahead=False
+        )
+        learn_from(self.host.redactor)
 
     async def __aenter__(self) -> Self:
         await self.host.start()
@@ -56,11 +61,15 @@ class FolderSource:
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> bytes:
         """The result as JSON."""
         call = self.host.new_call(self.host.resolve(name), LOCAL)
+        await self.host.prepare(call.function)
         return await self.host.call_json(call, arguments, timeout=timeout)
 
-    def stream(
+    async def stream(
         self, name: str, arguments: Mapping[str, Any], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
         """The items as they come, each as JSON."""
         call = self.host.new_call(self.host.resolve(name), LOCAL)
-        return self.host.stream_json(call, arguments, timeout=timeout)
+        await self.host.prepare(call.function)
+        async with aclosing(self.host.stream_json(call, arguments, timeout=timeout)) as items:
+            async for item in items:
+                yield item

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
 from enginehost.cli.output import escaped, on_terminal, printable
+from enginehost.cli.secrecy import plain_errors
 from enginehost.log_stream import LogStream
 from enginehost.safe_text import Redact
 from enginehost.settings import LogSettings
 from enginehost.tracebacks import cause_traceback
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+_IDS = ("call_id", "chain_id")
+"""Which call it was that a function printed something in."""
 
 _ENGINES = "enginehost.engine."
 """What the names of the loggers of engines begin with."""
@@ -46,6 +49,7 @@ class JsonLines(logging.Formatter):
                 "level": record.levelname.lower(),
                 "logger": record.name,
                 "message": self._redact(record.getMessage()),
+                **{name: record.__dict__[name] for name in _IDS if name in record.__dict__},
             }
         if record.exc_info:
             body["exception"] = self._redact(self.formatException(record.exc_info))
@@ -85,7 +89,7 @@ class Log:
     """Where a running host says what happens."""
 
     def __init__(self, settings: LogSettings, stream: TextIO | None = None) -> None:
-        self.stream = cast("TextIO", LogStream(stream or sys.stderr))
+        self.stream = cast("TextIO", LogStream(stream or plain_errors()))
         self.for_people = settings.format == "console" or (
             settings.format == "auto" and on_terminal(self.stream)
         )

@@ -84,9 +84,9 @@ def note(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """``value`` as JSON: indented on a terminal, else compact on one line."""
-    from enginehost.values import encode
+    from enginehost.values import write
 
-    print_encoded(encode(value))
+    print_encoded(write(value))
 
 
 def print_encoded(data: bytes, *, raw: bool = False, pretty: bool = True) -> None:

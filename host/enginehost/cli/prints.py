@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 
 from enginehost.cli.failures import REPORTING
 from enginehost.cli.output import emphasised, note, printable
+from enginehost.cli.secrecy import masked
 
 _ENGINES = "enginehost.engine"
 """The logger above those to which engines send what their functions print."""
@@ -19,7 +20,7 @@ class ForTerminal(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line; further ones are marked."""
-        return printable(super().format(record))
+        return printable(masked(super().format(record)))
 
 
 class _Notes(logging.Handler):
@@ -31,7 +32,7 @@ class _Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._before()
-        note(emphasised(printable(record.getMessage()), sys.stderr, "dim"))
+        note(emphasised(printable(masked(record.getMessage())), sys.stderr, "dim"))
 
 
 @contextmanager

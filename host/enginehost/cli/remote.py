@@ -10,8 +10,9 @@ import httpx2
 
 from enginehost.address import is_loopback
 from enginehost.cli.failures import CommandError, NoHost
+from enginehost.cli.secrecy import keep_secret
 from enginehost.errors import EngineHostError, error_from_json
-from enginehost.values import decode, encode
+from enginehost.values import encode, read, write
 
 _CONNECT_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
@@ -29,6 +30,7 @@ class RemoteSource:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise CommandError(f"{url!r} is no URL of a host", hint="write http://127.0.0.1:8484")
         self.url = parts.geturl().rstrip("/")
+        keep_secret(token, parts.password)
         self._client = httpx2.AsyncClient(
             base_url=self.url,
             headers={"authorization": f"Bearer {token}"} if token else {},
@@ -80,7 +82,7 @@ class RemoteSource:
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> bytes:
         """The result as JSON."""
-        return encode(self._member(await self._send("POST", _path(name), arguments, timeout), "result"))
+        return write(self._member(await self._send("POST", _path(name), arguments, timeout), "result"))
 
     async def stream(
         self, name: str, arguments: Mapping[str, Any], timeout: float | None
@@ -95,7 +97,7 @@ class RemoteSource:
                 self._check(response)
             async for event, data in _events(response):
                 if event == "error":
-                    raise _error(decode(data), self.url)
+                    raise _error(read(data), self.url)
                 if event == "done":
                     return
                 yield data
@@ -153,7 +155,7 @@ class RemoteSource:
 
     def _read(self, response: httpx2.Response) -> Any:
         try:
-            return decode(response.content)
+            return read(response.content)
         except EngineHostError:
             raise self._stranger(response) from None
 

@@ -18,6 +18,7 @@ from enginehost.auth import check_binding
 from enginehost.call import Call
 from enginehost.cli import startup, telemetry
 from enginehost.cli.log import Log
+from enginehost.cli.secrecy import learn_from
 from enginehost.cli.signals import Signals
 from enginehost.errors import ConfigError, EngineHostError
 from enginehost.host import Host
@@ -44,6 +45,8 @@ def run_host(folder: Path, settings: HostSettings) -> int:
     log = Log(settings.log)
     log.start()
     _raise_open_files()
+    if not settings.debuggable:
+        _shut_out_debuggers()
     send_last_traces = telemetry.start()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -76,6 +79,17 @@ def _raise_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+_PR_SET_DUMPABLE = 4  # prctl(2)
+
+
+def _shut_out_debuggers() -> None:
+    """Keep what worker processes are not given out of their reach: they run as the same user."""
+    with suppress(ImportError, OSError, AttributeError):  # another system
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 class _Running:
     """One run of a host."""
 
@@ -86,6 +100,7 @@ class _Running:
         self._loop = asyncio.get_running_loop()
         self._host = Host(folder, settings=settings, log=log.calls)
         log.redact = self._host.redactor
+        learn_from(self._host.redactor)
         self._server = HttpServer(self._host) if settings.http.enabled else None
 
     async def serve(self) -> None:

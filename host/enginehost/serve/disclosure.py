@@ -46,14 +46,14 @@ class Reader:
         return all(map(self.may_view, (*declared, *newest)))
 
     def reason(self, record: EngineRecord) -> str:
-        """Why the engine is in its state."""
+        """Why the engine is in its state, or what hinders it."""
         match record.state:
             case EngineState.STALE if record.rejected and not self.may_view(record.rejected):
                 return _NEWEST
             case EngineState.CONFLICT if not self._may_view_keeper(record):
                 return _NAME_TAKEN
             case _:
-                return record.reason
+                return record.shown_reason
 
     def findings(self, record: EngineRecord, conflicts: Iterable[Conflict]) -> list[Diagnostic]:
         """What is wrong with the engine's file, other files included that have its id or its names."""

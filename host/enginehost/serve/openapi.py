@@ -11,7 +11,7 @@ from enginehost.caller import Caller
 from enginehost.catalog import Entry
 from enginehost.errors import ERROR_TABLE
 from enginehost.serve.views import function_path
-from enginehost.values import encode
+from enginehost.values import write
 
 if TYPE_CHECKING:
     from enginehost.host import Host
@@ -74,7 +74,7 @@ class OpenApi:
 
 
 def _rendered(operations: list[tuple[Entry, str]], authenticates: bool) -> bytes:
-    return encode(openapi_document(operations, authenticates))
+    return write(openapi_document(operations, authenticates))
 
 
 def openapi_document(operations: Iterable[tuple[Entry, str]], authenticates: bool) -> dict[str, Any]:

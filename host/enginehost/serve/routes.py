@@ -26,7 +26,7 @@ from enginehost.serve.disclosure import Reader
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
 from enginehost.serve.openapi import OpenApi
-from enginehost.values import encode
+from enginehost.values import write
 
 if TYPE_CHECKING:
     from enginehost.host import Host
@@ -194,7 +194,7 @@ def _exchange(request: Request) -> Exchange:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(encode(value), status, media_type="application/json")
+    return Response(write(value), status, media_type="application/json")
 
 
 def _tags(request: Request) -> list[str]:

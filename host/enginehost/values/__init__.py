@@ -32,7 +32,10 @@ Python                                face                                wire
                                       become text
 ``Enum``                              its value                           its value
 dataclass, named tuple, pydantic      object by field                     object by field
-numpy scalar, array                   number, nested arrays               the same as face
+numpy scalar                          number                              number
+numpy array                           nested arrays                       same type (of numbers and
+                                                                          truth values; nested lists
+                                                                          where numpy is missing)
 pandas, polars frame                  array of records, missing → null    the same as face
 ====================================  ==================================  =======================
 
@@ -41,27 +44,31 @@ surrogates, keys that are no scalars or become the same text, and values nested 
 (:data:`MAX_DEPTH` levels always pass).
 
 An object that happens to look like a marker (``{"$bytes": …}``) is escaped with one more ``$`` and comes
-back as it was. Only the standard library is needed; orjson makes it fast where it is installed.
+back as it was. What only tells of values, such as a schema, has no markers: :func:`write` and :func:`read`.
+Only the standard library is needed; orjson makes it fast where it is installed.
 """
 
 from __future__ import annotations
 
 from enginehost.values._convert import MAX_DEPTH, NotJson
-from enginehost.values._face import decode, encode, from_json, to_json
+from enginehost.values._face import decode, encode, from_json, read, to_json, write
 from enginehost.values._large import LARGE, aside
 from enginehost.values._text import MalformedJson
-from enginehost.values._wire import pack, unpack
+from enginehost.values._wire import Parted, pack, unpack
 
 __all__ = [
     "LARGE",
     "MAX_DEPTH",
     "MalformedJson",
     "NotJson",
+    "Parted",
     "aside",
     "decode",
     "encode",
     "from_json",
     "pack",
+    "read",
     "to_json",
     "unpack",
+    "write",
 ]

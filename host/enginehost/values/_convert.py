@@ -32,8 +32,8 @@ class NotJson(ResultInvalid, ValueError):
 
 
 _TEXT = frozenset({str})
-_SCALARS = frozenset({type(None), bool, int, float, str})
-_PLAIN = _SCALARS | {list, dict}
+SCALARS = frozenset({type(None), bool, int, float, str})
+_PLAIN = SCALARS | {list, dict}
 _PIECE = 1000
 _FEW = 64
 """Items up to which a step from one to the next is faster than what :func:`pieces` prepares."""
@@ -60,12 +60,12 @@ def survey(value: Any, depth: int = MAX_DEPTH) -> Survey:
     elif kind is list:
         items = value
     else:
-        return Survey.FLOATS if kind is float else Survey.PLAIN if kind in _SCALARS else Survey.ODD
+        return Survey.FLOATS if kind is float else Survey.PLAIN if kind in SCALARS else Survey.ODD
     kinds = set(map(type, items))
     if depth == 0 or not kinds <= _PLAIN:
         return Survey.ODD
     found = Survey.FLOATS if float in kinds else Survey.PLAIN
-    if kinds <= _SCALARS:
+    if kinds <= SCALARS:
         return found
     if len(items) > _FEW:
         return _survey_of_many(value, depth)
@@ -82,7 +82,7 @@ def _survey_of_many(value: Any, most_depth: int) -> Survey:
     found = Survey.PLAIN
     for depth, piece in pieces(value):
         kinds = set(map(type, piece))
-        if not kinds <= _PLAIN or (depth >= most_depth and not kinds <= _SCALARS):
+        if not kinds <= _PLAIN or (depth >= most_depth and not kinds <= SCALARS):
             return Survey.ODD
         if dict in kinds and not _TEXT.issuperset(map(type, keys(piece))):
             return Survey.ODD
@@ -261,6 +261,10 @@ class Conversion:
     def _by_kind(self, value: Any) -> Any:
         if isinstance(value, Enum):
             return self.convert(value.value)
+        return self.foreign(value)
+
+    def foreign(self, value: Any) -> Any:
+        """What a library made, or a class of the author's."""
         simpler = unwrap(value)
         if simpler is not UNKNOWN:
             return self._nested(value, simpler)

@@ -32,6 +32,27 @@ def encode(value: Any, *, allow_nan: bool = False) -> bytes:
     return _text.dumps(_ToText(allow_nan).convert(value))
 
 
+def write(document: Any) -> bytes:
+    """JSON text of what is no value but tells of values: a schema, a list of tools, a description.
+
+    As :func:`encode`, but a property that is named ``$bytes`` is no marker, and is not escaped.
+    """
+    if _text.native_dumps is not None:
+        try:
+            data = _text.native_dumps(document)
+        except TypeError:
+            return _text.dumps(_ToDocument(False).convert(document))
+        if b"null" not in data or _has_no_nan(document):
+            return data
+    return _text.dumps(_ToDocument(False).convert(document))
+
+
+def read(data: bytes | bytearray | memoryview) -> Any:
+    """The inverse of :func:`write`: JSON text as it stands there. Raises :class:`MalformedJson`."""
+    with uncollected():
+        return _text.loads(data)
+
+
 def to_json(value: Any, *, allow_nan: bool = False) -> Any:
     """``value`` as None, bool, int, float, str, list and dict, in the face dialect.
 
@@ -154,3 +175,8 @@ class _ToFace(Conversion):
 class _ToText(_ToFace):
     def long(self, value: int) -> Any:
         return _text.written(value)
+
+
+class _ToDocument(_ToText):
+    def mapping(self, value: Mapping[Any, Any]) -> Any:
+        return self.entries(value, self._key)

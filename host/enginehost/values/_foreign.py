@@ -64,7 +64,7 @@ def _pandas(value: Any, base: type) -> Any:
     if hasattr(value, "to_dict") and hasattr(value, "columns"):
         names = list(value.columns)
         columns = [_present(value.iloc[:, index].tolist()) for index in range(len(names))]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [dict(zip(names, row)) for row in zip(*columns)]  # noqa: B905 - Python 3.9 has no strict
     if hasattr(value, "tolist"):
         return _present(value.tolist())
     if _missing(value):
@@ -79,7 +79,7 @@ def _pandas(value: Any, base: type) -> Any:
 def _polars(value: Any, base: type) -> Any:
     if hasattr(value, "collect_schema") and hasattr(value, "to_dicts"):
         columns = [_present(column.to_list()) for column in value.get_columns()]
-        return [dict(zip(value.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [dict(zip(value.columns, row)) for row in zip(*columns)]  # noqa: B905 - Python 3.9 has no strict
     return _present(value.to_list()) if hasattr(value, "to_list") else UNKNOWN
 
 

@@ -229,6 +229,13 @@ async def test_a_program_that_vanishes_fails_the_engine_until_it_is_back(
     assert await served.call("f") == "here"
 
 
+async def test_a_place_on_the_path_that_cannot_be_searched_is_passed_over(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"/{'x' * 300}:{os.environ['PATH']}")  # as for a folder of another user
+    assert await served.run(["echo", "here"]) == "here"
+
+
 async def test_what_is_no_program_is_told(served: Served) -> None:
     tool = served.folder / "tool"
     tool.write_bytes(b"\x01\x02\x03")

@@ -290,8 +290,9 @@ async def test_a_program_that_is_not_there_fails_the_engine_with_what_to_do(serv
 
 async def test_arguments_that_are_too_long_together_are_refused(served: Served) -> None:
     arguments = {"x": ["x" * 130_000] * 40}
-    with pytest.raises(InvalidArguments, match="too long for a command line"):
+    with pytest.raises(InvalidArguments, match="too long for a command line") as refused:
         await served.run(["echo", "{x}"], ["x"], arguments=arguments)
+    assert [one["pointer"] for one in refused.value.detail["errors"]] == [""]
     assert await served.call("f", x="short") == "short"
 
 

@@ -357,3 +357,20 @@ def test_a_document_without_a_host_asks_for_one(kit: Any, tmp_path: Path) -> Non
     outcome = kit.write(document, tmp_path)
     assert outcome.written == []
     assert "--base-url" in outcome.skipped[0].message
+
+
+@pytest.mark.parametrize(
+    ("flow", "needs"),
+    [
+        ("clientCredentials", "a client id and secret, with which tokens are got"),
+        ("implicit", "a token with read"),
+    ],
+)
+def test_what_oauth_needs_is_told(kit: Any, tmp_path: Path, secrets: Any, flow: str, needs: str) -> None:
+    secrets(t_oa="t-12345", t_oa_client_id="c-12345", t_oa_client_secret="s-12345")
+    url = "https://login.example.org/oauth2"
+    flows = {flow: {"tokenUrl": url, "authorizationUrl": url, "scopes": {"read": "Reads."}}}
+    schemes = {"oa": {"type": "oauth2", "flows": flows}}
+    paths = {"/a": {"get": {"operationId": "a", "responses": OK, "security": [{"oa": ["read"]}]}}}
+    outcome = kit.write(kit.document(paths, components={"securitySchemes": schemes}), tmp_path)
+    assert f"oa is oauth2: it needs {needs}" in {note.message for note in outcome.written[0].notes}

@@ -20,7 +20,7 @@ from enginehost.errors import ConfigError, EngineUnavailable, InvalidArguments, 
 from enginehost.tracebacks import RemoteTraceback
 from enginehost.values import LARGE
 from enginehost_engines.python_source import read_source
-from enginehost_engines.worker import client, replies
+from enginehost_engines.worker import client, crossing, replies
 from enginehost_engines.worker.failures import FunctionRaised
 
 from .conftest import Engines, children, eventually, function_of
@@ -427,13 +427,14 @@ async def test_what_is_large_is_packed_and_unpacked_beside_the_loop(
     def watch(module: Any, step: str) -> None:
         real = getattr(module, step)
 
-        def watched(value: Any) -> Any:
+        def watched(*given: Any, **options: Any) -> Any:
             threads[step].add(threading.get_ident())
-            return real(value)
+            return real(*given, **options)
 
         monkeypatch.setattr(module, step, watched)
 
-    watch(client, "pack")
+    watch(crossing, "pack")
+    watch(client, "unpack")
     watch(replies, "unpack")
     here = threading.get_ident()
     function = function_of(engines.make(name))

@@ -22,9 +22,15 @@ def warnings_of(engines: Engines, script: str, parameters: dict[str, Any], **con
         assert hint
         found.append(message)
 
-    signature = FunctionSignature("f", parameters=schema)
+    signature = FunctionSignature("f", "Does it.", parameters=schema)
+    properties = {"FUNCTION_PARAMETERS": "[…]"}
     config = {"init_function_engine": context.pop("init", "")}
-    engines.make("f", script=script, context={"signature": signature, "warn": warn, **context}, **config)
+    engines.make(
+        "f",
+        script=script,
+        context={"signature": signature, "properties": properties, "warn": warn, **context},
+        **config,
+    )
     return found
 
 
@@ -37,7 +43,7 @@ ONE = {"properties": {"a": {}}, "required": ["a"]}
         ("def f(b=1): pass", ONE, "f() takes no parameter 'a'"),
         ("def f(a, b): pass", ONE, "f() requires 'b', which is not declared"),
         ("def f(a, *, b): pass", ONE, "f() requires 'b', which is not declared"),
-        ("def f(a, /): pass", ONE, "f() takes 'a' by position only, and arguments are given by name"),
+        ("def f(b, /): pass", {}, "f() requires 'b', which is not declared"),
         ("def f(a): pass", {"properties": {"a": {}}}, "f() requires 'a', which callers may leave out"),
         ("async def f(*a): yield 1", ONE, "f() takes no parameter 'a'"),
     ],
@@ -54,6 +60,7 @@ async def test_what_does_not_fit_is_a_warning(
         ("def f(a): pass", ONE),
         ("def f(a, b=1, *rest, c=2): pass", ONE),
         ("def f(**all): pass", ONE),
+        ("def f(a, /): pass", ONE),
         ("def f(a): pass", {"properties": {"a": {"default": 1}}}),
         ("def f(a): pass", {"$ref": "#/$defs/x"}),
         ("@decorated\ndef f(): pass", ONE),
@@ -100,7 +107,7 @@ async def test_a_function_that_only_running_makes_is_taken_and_its_kind_learnt(
     engine = engines.make("f", script=script)
     assert await engines.call(engine, x=1) == 1
     assert await engines.call(engine, x=2) == 2
-    assert engine._mode is mode
+    assert engine._functions[0].mode is mode
 
 
 async def test_a_made_generator_collects_once_and_streams_from_then_on(engines: Engines) -> None:

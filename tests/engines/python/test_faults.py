@@ -17,7 +17,7 @@ from enginehost.errors import EngineUnavailable, ExecutionFailed, OutcomeUnknown
 from enginehost_engines.worker import process
 from enginehost_engines.worker.client import WorkerClient
 from enginehost_engines.worker.pool import current_pool
-from enginehost_engines.worker.process import WorkerSpec
+from enginehost_engines.worker.spec import WorkerSpec
 
 from .conftest import Engines, alive, children, eventually
 
@@ -235,14 +235,16 @@ async def test_no_file_is_left_open(engines: Engines) -> None:
     await eventually(lambda: _open_files() <= before)
 
 
-async def test_a_process_that_outlives_its_worker_keeps_no_file_of_the_host_open(engines: Engines) -> None:
+async def test_a_process_that_escapes_from_its_worker_keeps_no_file_of_the_host_open(
+    engines: Engines,
+) -> None:
     engine = engines.make(
         "daemon",
         script="""
         import subprocess, sys
         def daemon():
             command = [sys.executable, "-c", "import time; time.sleep(3600)"]
-            return subprocess.Popen(command, start_new_session=True).pid
+            return subprocess.Popen(command, start_new_session=True, env={}).pid
     """,
     )
     before = _open_files()

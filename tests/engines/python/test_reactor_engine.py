@@ -280,6 +280,6 @@ def test_what_is_read_of_the_text_is_what_the_class_says(
     names: dict[str, Any] = {"Reactor": Reactor, "__name__": "made"}
     exec(text, names)
     (tmp_path / f"m{abs(hash(text))}.py").write_text(text)
-    read = read_nouns(find_dotted(f"m{abs(hash(text))}.R", tmp_path, "KEY"))
+    read = read_nouns(find_dotted(f"m{abs(hash(text))}.R", [tmp_path], "KEY"))
     assert read is None or read == describe(names["R"])
     assert read is None or not more

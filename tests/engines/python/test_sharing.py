@@ -149,11 +149,23 @@ async def test_a_call_that_comes_while_the_start_of_its_process_is_given_up_is_s
         assert await asyncio.gather(makes_room, comes_then) == [2, 1]
 
 
+EXIT_TOGETHER = """
+    import asyncio, os
+    running = 0
+    async def f():
+        global running
+        running += 1
+        while running < 2:
+            await asyncio.sleep(0.001)
+        os._exit(1)
+"""
+
+
 async def test_a_crash_message_names_the_function(engines: Engines) -> None:
     engine = engines.make("crash")
     with pytest.raises(ExecutionFailed, match=r"^take: its worker process ended: killed by SIGSEGV$"):
         await function_of(engine).run({}, Call("take"))
-    engine = engines.make("f", script="import os, asyncio\nasync def f():\n    os._exit(1)")
+    engine = engines.make("f", script=EXIT_TOGETHER)
     calls = (function_of(engine).run({}, Call("take")) for _ in range(2))
     for answer in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(answer, OutcomeUnknown)

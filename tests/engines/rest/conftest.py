@@ -228,6 +228,13 @@ class Sender:
 
     def send(self, arguments: dict[str, Any], **keys: Any) -> Seen:
         """What arrives for these arguments."""
+        self.result(arguments, **keys)
+        assert len(self.server.seen) == 1
+        return self.server.last
+
+    def result(self, arguments: dict[str, Any] | None = None, **keys: Any) -> Any:
+        """What the engine makes of the answer."""
+        arguments = arguments or {}
         parameters = signature(**{name: keys.get("schema", {}) for name in arguments})
         keys = {key: value for key, value in keys.items() if key != "schema"}
         url = self.server.url + keys.pop("path", "/path")
@@ -236,9 +243,7 @@ class Sender:
             context = EngineContext("e", signature=parameters)
             self.engines[name] = RestEngine(context, config(**{"URL": url, "HTTP_METHOD": "post", **keys}))
         self.server.seen.clear()
-        self.runner.run(self.engines[name].execute(arguments, call()))
-        assert len(self.server.seen) == 1
-        return self.server.last
+        return self.runner.run(self.engines[name].execute(arguments, call()))
 
     def close(self) -> None:
         for engine in self.engines.values():
@@ -253,6 +258,24 @@ def sender(server: Server) -> Iterator[Sender]:
     sender.close()
 
 
+async def form(seen: Seen) -> dict[str, Any]:
+    """The fields of a form that arrived; a file is its name, media type and content."""
+    from starlette.datastructures import UploadFile
+    from starlette.requests import Request
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": seen.body}
+
+    headers = [(name.lower(), value) for name, value in seen.headers]
+    async with Request({"type": "http", "method": "POST", "headers": headers}, receive).form() as fields:
+        return {
+            key: (item.filename, item.content_type, await item.read())
+            if isinstance(item, UploadFile)
+            else item
+            for key, item in fields.items()
+        }
+
+
 @pytest.fixture(scope="session")
 def kit() -> Any:
     """What the tests of this folder share."""
@@ -261,6 +284,7 @@ def kit() -> Any:
     return SimpleNamespace(
         call=call,
         config=config,
+        form=form,
         signature=signature,
         plain=plain,
         chunked=chunked,

@@ -93,3 +93,15 @@ def test_http_libraries_are_loaded_at_the_first_call_only() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+async def test_a_connection_that_nobody_uses_is_closed_by_itself(make: Any, server: Any, kit: Any) -> None:
+    while server.closed.acquire(blocking=False):
+        pass
+    engine = make(KEEP_ALIVE_SECONDS=0.1)
+    for _ in range(2):
+        await engine.execute({}, kit.call())
+    assert server.opened == 1
+    assert await anyio.to_thread.run_sync(lambda: server.closed.acquire(timeout=10))
+    await engine.execute({}, kit.call())
+    assert server.opened == 2

@@ -12,8 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 import anyio
+import httpcore2
 import pytest
 
+from enginehost import Host
 from enginehost.engine import HostAccess
 from enginehost.errors import (
     CallTimeout,
@@ -27,6 +29,7 @@ from enginehost.redaction import Redactor
 from enginehost.safe_text import make_safe
 from enginehost_engines.rest import RestEngine, StreamRestEngine, transport
 from enginehost_engines.rest.guard import PublicOnly, is_public
+from enginehost_engines.rest.unreadable import unreadable
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 429, 500, 503, 599])
@@ -173,15 +176,34 @@ async def test_a_silent_endpoint_is_given_up_at_the_deadline(make: Any, server: 
         await make().execute({}, kit.call(0.2))
 
 
-async def test_an_endpoint_that_drips_is_given_up_at_the_deadline(make: Any, server: Any, kit: Any) -> None:
-    async def drip(seen: Any, writer: Any) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n")
-        while not writer.is_closing():
-            writer.write(b"x\n")
-            await writer.drain()
-            await asyncio.sleep(0.01)
+async def _drip(seen: Any, writer: Any) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n")
+    while not writer.is_closing():
+        writer.write(b"x\n")
+        await writer.drain()
+        await asyncio.sleep(0.01)
 
-    server.answer = drip
+
+@pytest.mark.parametrize("answer", [_silent, _drip])
+async def test_in_a_host_the_caller_reads_whose_limit_passed(
+    server: Any, tmp_path: Path, answer: Any
+) -> None:
+    server.answer = answer
+    text = f"ENGINE_CLASS = REST\nURL = {server.url}/\nTIMEOUT_SECONDS = 0.3\nFUNCTION_DESCRIPTION = d\n"
+    (tmp_path / "one.smss").write_text(text + "FUNCTION_NAME = one\n")
+    (tmp_path / "many.smss").write_text(
+        text.replace("REST", "prerna.engine.impl.function.StreamRESTFunctionEngine")
+        + "FUNCTION_NAME = many\n"
+    )
+    async with Host(tmp_path, None) as host:
+        for name in ("one", "many"):
+            with pytest.raises(CallTimeout) as late:
+                await host.call(name)
+            assert late.value.message == f"{name} did not answer within 0.3 s (its TIMEOUT_SECONDS)"
+
+
+async def test_an_endpoint_that_drips_is_given_up_at_the_deadline(make: Any, server: Any, kit: Any) -> None:
+    server.answer = _drip
     with pytest.raises(CallTimeout):
         await make().execute({}, kit.call(0.3))
     with pytest.raises(CallTimeout):
@@ -194,9 +216,6 @@ async def test_an_endpoint_that_drips_is_given_up_at_the_deadline(make: Any, ser
         b"",
         b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
-        b"nonsense\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
     ],
 )
 async def test_a_connection_that_breaks_is_told_without_details(
@@ -212,6 +231,48 @@ async def test_a_connection_that_breaks_is_told_without_details(
         with pytest.raises(ExecutionFailed) as failed:
             await _exhaust(engine.execute({}, kit.call()))
         assert failed.value.message == f"f: 127.0.0.1:{server.port} broke the connection off"
+
+
+LONG = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"y" * 1000) for n in range(200))
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        (b"nonsense\r\n\r\n", "what is no HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n", "what is no HTTP"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+            "what is no HTTP",
+        ),
+        (LONG + b"Content-Length: 0\r\n\r\n", "headers of more than 100 KiB, the most there may be"),
+    ],
+)
+async def test_what_is_no_answer_is_told_as_such_and_not_asked_for_again(
+    make: Any, server: Any, kit: Any, raw: bytes, what: str
+) -> None:
+    async def answer(seen: Any, writer: Any) -> None:
+        writer.write(raw)
+        writer.close()
+
+    server.answer = answer
+    for kind in (RestEngine, StreamRestEngine):
+        server.seen.clear()
+        engine = make(kind, RETRIES=3, RETRY_BACKOFF_SECONDS=0.01, BREAKER_FAILURES=1)
+        with pytest.raises(ExecutionFailed) as failed:
+            await _exhaust(engine.execute({}, kit.call()))
+        assert failed.value.message == f"f: 127.0.0.1:{server.port} sent {what}"
+        assert failed.value.detail["retry_may_help"] is False
+        assert failed.value.detail["hint"]
+        assert (len(server.seen), engine.trouble) == (1, "")
+
+
+def test_headers_that_http2_refuses_are_told_as_such() -> None:
+    exceptions = pytest.importorskip("h2.exceptions")
+    told = unreadable(httpcore2.LocalProtocolError(exceptions.DenialOfServiceError("too long")))
+    assert told is not None
+    assert told[0].startswith("headers of more than 64 KiB")
+    assert unreadable(httpcore2.RemoteProtocolError("Server disconnected")) is None
 
 
 @pytest.mark.parametrize(
@@ -428,3 +489,118 @@ async def test_every_failure_is_an_error_of_the_host(make: Any, server: Any, kit
     for _ in range(20):
         with pytest.raises(EngineHostError):
             await make().execute({}, kit.call())
+
+
+async def test_redirects_lead_to_hosts_that_the_file_allows_and_take_nothing_along(
+    make: Any, server: Any, kit: Any
+) -> None:
+    async def lead(seen: Any, writer: Any) -> None:
+        if seen.target == b"/there":
+            await kit.plain(b'"there"')(seen, writer)
+        else:
+            status = int(seen.target.rpartition(b"/")[2])
+            await kit.plain(b"", "", status, Location=f"http://localhost:{server.port}/there")(seen, writer)
+
+    server.answer = lead
+    keys: dict[str, Any] = {
+        "HEADERS": {"X-Key": "hush", "Cookie": "hush=1"},
+        "AUTH_TOKEN": "hush",
+        "PARAMETER_PLACEMENT": {"q": "header:Q"},
+    }
+    hosts = ["LocalHost", "x.example"]
+    for method, status in (("GET", 302), ("GET", 307), ("POST", 303)):
+        url = f"{server.url}/a/{status}"
+        engine = make(parameters=["q"], URL=url, HTTP_METHOD=method, REDIRECT_HOSTS=hosts, **keys)
+        assert await engine.execute({"q": "hush"}, kit.call()) == "there"
+        assert server.last.header("host") == f"localhost:{server.port}".encode()
+        assert {name.lower() for name, _ in server.last.headers} == {
+            *(b"host", b"accept", b"accept-encoding", b"user-agent")
+        }
+    never: list[dict[str, Any]] = [
+        {"REDIRECT_HOSTS": ["x.example"]},
+        {"REDIRECT_HOSTS": hosts, "HTTP_METHOD": "POST", "FOLLOW_REDIRECTS": "any-method"},
+        {"REDIRECT_HOSTS": hosts, "FOLLOW_REDIRECTS": "never"},
+    ]
+    for rule in never:
+        seen = len(server.seen)
+        with pytest.raises(ExecutionFailed, match="a redirect"):
+            await make(parameters=["q"], URL=f"{server.url}/a/307", **keys, **rule).execute(
+                {"q": 1}, kit.call()
+            )
+        assert len(server.seen) == seen + 1
+
+
+def test_no_redirect_leads_from_https_to_http() -> None:
+    from httpx2 import Response
+
+    from enginehost_engines.rest.redirects import following_of
+    from enginehost_engines.rest.request import Message
+    from enginehost_engines.rest.url import Origin
+
+    message = Message("GET", Origin("https", "a.example", 443), b"/", (), b"")
+    for location, host in (("http://b.example/", None), ("https://b.example:8443/", b"b.example:8443")):
+        answer = Response(302, headers={"Location": location})
+        following = following_of(message, answer, "same-origin", frozenset({"b.example"}))
+        assert (dict(following.headers)[b"Host"] if following else None) == host
+
+
+async def test_an_answer_longer_than_it_says_is_nobody_elses(make: Any, server: Any, kit: Any) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+
+    async def lie(seen: Any, writer: Any) -> None:
+        writer.write(head % (1, b"1") + head % (6, b'"evil"'))
+
+    server.answer = lie
+    one, two = make(), make()
+    for engine in (one, two, one, two):
+        assert await engine.execute({}, kit.call()) == 1
+
+
+async def test_an_answer_without_end_is_given_up_at_its_limit(make: Any, server: Any, kit: Any) -> None:
+    async def endless(seen: Any, writer: Any) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+            await writer.drain()
+
+    server.answer = endless
+    with pytest.raises(TooLarge):
+        await make(MAX_RESPONSE_BYTES=2**20).execute({}, kit.call())
+    assert server.closed.acquire(timeout=10)
+
+
+async def test_whatever_goes_wrong_leaves_no_socket_no_task_and_no_place_behind(
+    make: Any, server: Any, kit: Any, free_tcp_port: int
+) -> None:
+    def counted() -> tuple[int, int]:
+        """Sockets whose other end is the server, and tasks."""
+        rows = [row.split() for row in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+        held = [row for row in rows if row[2].endswith(f":{server.port:04X}") and row[9] != "0"]
+        return len(held), len(asyncio.all_tasks())
+
+    async def close(seen: Any, writer: Any) -> None:
+        writer.close()
+
+    async def halt(seen: Any, writer: Any) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+
+    async def trouble(**keys: Any) -> None:
+        engine = make(BREAKER_FAILURES=0, RETRIES=1, RETRY_BACKOFF_SECONDS=0.01, **keys)
+        for answer in (close, halt, _silent, kit.plain(b"", status=503), kit.plain(b"{", status=200)):
+            server.answer = answer
+            calls = [asyncio.create_task(engine.execute({}, kit.call(0.05))) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            calls[0].cancel()
+            for outcome in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(outcome, EngineHostError | asyncio.CancelledError)
+        if engine._way is not None:
+            assert {place._value for place in engine._way.client._shared.places.values()} <= {100}
+        await engine.close()
+
+    token = {"AUTH_TOKEN_URL": f"{server.url}/token", "AUTH_CLIENT_ID": "a", "AUTH_CLIENT_SECRET": "b"}
+    cases: list[dict[str, Any]] = [{}, {"URL": f"http://127.0.0.1:{free_tcp_port}/"}, token]
+    before = counted()
+    assert before[0] == 0
+    for keys in cases:
+        await trouble(**keys)
+    assert counted() == before

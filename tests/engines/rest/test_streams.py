@@ -55,6 +55,32 @@ async def test_json_lines_are_values(make: Any, server: Any, kit: Any) -> None:
         await everything(make(StreamRestEngine), kit)
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16", "iso-8859-1", "utf-16-le", "shift_jis"])
+async def test_lines_in_any_charset_are_text(make: Any, server: Any, kit: Any, charset: str) -> None:
+    text = "eins\nzwei\r\n" + ("ü" if charset != "shift_jis" else "日本")
+    data = text.encode(charset)
+    for size in (1, 3, 100):
+        parts = [data[i : i + size] for i in range(0, len(data), size)]
+        server.answer = kit.chunked(*parts, content_type=f"text/plain; charset={charset}")
+        assert await everything(make(StreamRestEngine), kit) == text.splitlines()
+    server.answer = kit.chunked(*(data[i : i + 1] for i in range(len(data))), content_type="text/plain")
+    assert await everything(make(StreamRestEngine, RESPONSE_CHARSET=charset), kit) == text.splitlines()
+
+
+async def test_lines_that_their_charset_does_not_fit_end_the_stream(make: Any, server: Any, kit: Any) -> None:
+    for charset in ("utf-8", "ascii", "shift_jis"):
+        server.answer = kit.chunked(b"ok\n", b"\x81\xff\n", content_type=f"text/plain; charset={charset}")
+        stream = make(StreamRestEngine).execute({}, kit.call())
+        assert await anext(stream) == "ok"
+        with pytest.raises(ExecutionFailed, match=f"is not {charset}"):
+            await anext(stream)
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_first_line(make: Any, server: Any, kit: Any) -> None:
+    server.answer = kit.chunked(b"\xef", b"\xbb\xbf1\n2", content_type="application/x-ndjson")
+    assert await everything(make(StreamRestEngine), kit) == [1, 2]
+
+
 async def test_bytes_come_as_they_arrive(make: Any, server: Any, kit: Any) -> None:
     server.answer = kit.chunked(b"\x00\n", b"\xff", content_type="audio/mpeg")
     assert b"".join(await everything(make(StreamRestEngine), kit)) == b"\x00\n\xff"
@@ -90,6 +116,31 @@ async def test_closing_a_stream_early_closes_its_connection(make: Any, server: A
     assert await anext(stream) == "line"
     await stream.aclose()
     assert await asyncio.to_thread(server.closed.acquire, True, 5)
+
+
+async def test_a_consumer_that_waits_holds_the_service_up(make: Any, server: Any, kit: Any) -> None:
+    written = 0
+
+    async def endless(seen: Any, writer: Any) -> None:
+        nonlocal written
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65535 + b"\n")
+            await writer.drain()
+            written += 1
+
+    server.answer = endless
+    stream = make(StreamRestEngine).execute({}, kit.call())
+    await anext(stream)
+    before = -1
+    while written != before:  # until the buffers on the way are full
+        before = written
+        await asyncio.sleep(0.2)
+    assert written * 65536 < 32 * 2**20
+    for _ in range(written + 1):
+        await anext(stream)
+    assert written > before
+    await stream.aclose()
 
 
 async def test_a_stream_that_fails_tells_its_status(make: Any, server: Any, kit: Any) -> None:

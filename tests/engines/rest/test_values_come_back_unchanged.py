@@ -3,7 +3,7 @@ import json
 import re
 from typing import Any
 from unicodedata import normalize
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, unquote_plus
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,7 +14,9 @@ from enginehost.errors import InvalidArguments
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NASTY = st.text(st.sampled_from("./\\%2fFeE;?#&=+ :@[]{}\"'<>,\r\n\t\0é𝄞"), max_size=12)
 TEXTS = ANY_TEXT | NASTY
-FILE_NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"\\'), min_size=1)
+FILE_NAMES = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters='"\\/'), min_size=1
+).filter(lambda name: name not in (".", ".."))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
@@ -171,27 +173,106 @@ def test_form_fields_arrive_as_given(sender: Any, one: str, many: list[str]) -> 
     TEXTS,
     FILE_NAMES,
 )
-def test_files_and_fields_arrive_as_given(sender: Any, content: bytes, field: str, name: str) -> None:
+def test_files_and_fields_arrive_as_given(
+    sender: Any, kit: Any, content: bytes, field: str, name: str
+) -> None:
     arguments = {"doc": {"content": content, "filename": name, "content_type": "text/x"}, "note": field}
     seen = sender.send(arguments, PARAMETER_PLACEMENT={"doc": "file", "note": "form"})
-    assert asyncio.run(_form(seen)) == {"note": field, "doc": (name, "text/x", content)}
+    assert asyncio.run(kit.form(seen)) == {"note": field, "doc": (name, "text/x", content)}
 
 
-async def _form(seen: Any) -> dict[str, Any]:
-    from starlette.datastructures import UploadFile
-    from starlette.requests import Request
+def unfolded(pairs: list[tuple[str, str]]) -> Any:
+    """What a server makes of ``k[a][0]=x``: objects by name, lists by number, text at the end."""
+    whole: dict[str, Any] = {}
+    for name, value in pairs:
+        first, *others = re.split(r"\]\[|\[", name.removesuffix("]"))
+        at: Any = whole
+        for step in (way := [first, *others])[:-1]:
+            at = at.setdefault(step, {})
+        at[way[-1]] = value
+    return whole
 
-    async def receive() -> Any:
-        return {"type": "http.request", "body": seen.body}
 
-    headers = [(name.lower(), value) for name, value in seen.headers]
-    async with Request({"type": "http", "method": "POST", "headers": headers}, receive).form() as form:
-        return {
-            key: (item.filename, item.content_type, await item.read())
-            if isinstance(item, UploadFile)
-            else item
-            for key, item in form.items()
-        }
+def folded(value: Any) -> Any:
+    """The same, made of the value itself: lists as objects by number, nothing that is null or empty."""
+    if isinstance(value, list):
+        value = {str(index): item for index, item in enumerate(value)}
+    if isinstance(value, dict):
+        return {key: found for key, item in value.items() if (found := folded(item)) not in (None, {})}
+    return value
+
+
+PLAIN_NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="[]"), max_size=8)
+NESTED = st.recursive(
+    TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PLAIN_NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@quick
+@given(st.dictionaries(PLAIN_NAMES, NESTED, max_size=3), st.sampled_from(["query", "form", "multipart"]))
+def test_a_nested_value_arrives_as_given(sender: Any, kit: Any, value: Any, where: str) -> None:
+    keys: dict[str, Any] = {
+        "query": {"QUERY_STYLE": "indexed", "HTTP_METHOD": "GET"},
+        "form": {"FORM_STYLE": "indexed", "CONTENT_TYPE": ""},
+        "multipart": {"FORM_STYLE": "indexed", "CONTENT_TYPE": "multipart/form-data"},
+    }[where]
+    try:
+        seen = sender.send({"q": value}, **keys)
+    except InvalidArguments:
+        assert where == "multipart"
+        assert re.search(r'[\x00-\x1f\x7f"\\]', json.dumps(value, ensure_ascii=False).replace('"', ""))
+        return
+    if where == "multipart":
+        pairs = list(asyncio.run(kit.form(seen)).items())
+    else:
+        text = (seen.body if where == "form" else seen.target.partition(b"?")[2]).decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    assert unfolded(pairs) == folded({"q": value})
+
+
+@quick
+@given(st.lists(TEXTS, max_size=4), st.dictionaries(PLAIN_NAMES, TEXTS, max_size=3))
+def test_a_form_has_the_styles_of_a_query(sender: Any, items: list[str], members: dict[str, str]) -> None:
+    body = sender.send({"a": items, "b": members}, CONTENT_TYPE="", FORM_STYLE="joined").body.decode("ascii")
+    fields = dict(pair.split("=") for pair in body.split("&")) if body else {}
+    read = {name: [unquote_plus(one) for one in text.split(",")] for name, text in fields.items()}
+    flat = [part for pair in members.items() for part in pair]
+    assert read == ({"a": items} if items else {}) | ({"b": flat} if flat else {})
+    seen = sender.send({"a": items, "b": members}, CONTENT_TYPE="", FORM_STYLE="deepObject")
+    pairs = parse_qsl(seen.body.decode("ascii"), keep_blank_values=True, errors="strict")
+    assert pairs == [("a", item) for item in items] + [(f"b[{key}]", value) for key, value in members.items()]
+
+
+@quick
+@given(TEXTS, TEXTS, TEXTS, TEXTS, JSON)
+def test_all_places_at_once_do_not_disturb_each_other(
+    sender: Any, one: str, two: str, three: str, four: str, five: Any
+) -> None:
+    place = {
+        "a": "path:encoded",
+        "b": "query",
+        "c": "header:X-C",
+        "d": "cookie",
+        "e": "body:/in/e",
+        "f": "body",
+    }
+    arguments = {"a": one, "b": two, "c": three, "d": four, "e": five, "f": one}
+    try:
+        seen = sender.send(arguments, path="/p/{a}/q?fixed=1", PARAMETER_PLACEMENT=place)
+    except InvalidArguments as refused:
+        pointer = refused.detail["errors"][0]["pointer"]
+    else:
+        path, _, query = seen.target.decode("ascii").partition("?")
+        assert unquote(path.split("/")[2]) == one
+        assert parse_qsl(query, keep_blank_values=True) == [("fixed", "1"), ("b", two)]
+        assert seen.header("x-c") == three.encode()
+        assert unquote(seen.header("cookie").decode().partition("=")[2]) == four
+        assert json.loads(seen.body) == {"in": {"e": five}, "f": one}
+        return
+    assert pointer in ("/a", "/c")
+    assert not sender.server.seen
 
 
 @quick

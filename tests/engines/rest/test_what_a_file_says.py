@@ -116,7 +116,9 @@ def test_every_method_is_read_in_any_case(kit: Any) -> None:
         ({"API_KEY_VALUE": "hush", "API_KEY_HEADER_NAME": "X Y"}, "API_KEY_HEADER_NAME"),
         ({"AUTH_TOKEN": "hush\r\nX: y"}, "AUTH"),
         ({"RESPONSE_PATH": "a["}, "RESPONSE_PATH"),
-        ({"RESPONSE_PATH": "/a~"}, "RESPONSE_PATH"),
+        ({"RESPONSE_PATH": "/a~"}, "RESPONSE_PATH is a malformed JSON Pointer"),
+        ({"PARAMETER_PLACEMENT": {"a": 'form:x"y'}, "CONTENT_TYPE": "multipart/form-data"}, "in names here"),
+        ({"BODY_CONSTANTS": {"c": {"[": 1}}, "FORM_STYLE": "indexed", "CONTENT_TYPE": ""}, "BODY_CONSTANTS"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused_at_load(kit: Any, keys: Any, problem: str) -> None:

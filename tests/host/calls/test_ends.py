@@ -211,3 +211,20 @@ async def test_a_timeout_says_whose_limit_passed() -> None:
             ("outer", "its TIMEOUT_SECONDS"),
             ("free", "what is left of the call that makes it"),
         }
+
+
+async def test_what_a_library_says_at_a_cancellation_is_told_to_nobody() -> None:
+    async def scoped(arguments: dict[str, Any], call: Call) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError("Cancelled via cancel scope 7f1c3019ac00") from None
+
+    async with serving(function(scoped)) as host:
+        with pytest.raises(CallTimeout, match=r"^f did not answer within 0\.02 s \(the caller's timeout\)$"):
+            await host.call("f", timeout=0.02)
+        running = asyncio.create_task(host.call("f"))
+        await asyncio.sleep(0)
+        await host.stop(drain=0.0)
+        with pytest.raises(OutcomeUnknown, match="before the call ended"):
+            await running

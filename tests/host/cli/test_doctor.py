@@ -75,6 +75,19 @@ def test_a_running_host_says_that_its_policy_is_broken(folder: Path, cli: Cli) -
     assert "unknown key 'dfault'" in done.out
 
 
+def test_a_running_host_says_that_a_service_is_left_alone(folder: Path, cli: Cli, free_tcp_port: int) -> None:
+    (folder / "away.smss").write_text(
+        f"ENGINE_CLASS = REST\nURL = http://127.0.0.1:{free_tcp_port}/\nBREAKER_FAILURES = 1\n"
+        "FUNCTION_NAME = away\nFUNCTION_DESCRIPTION = d\n"
+    )
+    with running(folder) as host:
+        assert cli("call", "away", "--url", host.url).code != 0
+        told = f"127.0.0.1:{free_tcp_port} failed 1 times in a row"
+        assert f"ready: away: {told}" in cli("list", "--url", host.url).err
+        done = cli("doctor", "--url", host.url)
+    assert f"away is ready: {told}" in done.out
+
+
 def _until_told(host: Running) -> None:
     while "the old policy stays" not in host.next_event("log")["message"]:
         pass

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
 import shlex
@@ -346,6 +347,42 @@ def test_describe_tells_the_whole_type_and_proposes_what_it_takes(cli: Cli, fold
         "maybe": "text",
     }
     assert 'any:="text"' in proposed  # JSON of any kind may stand there
+
+
+HINTED = """
+    from __future__ import annotations
+    from dataclasses import dataclass
+
+    @dataclass
+    class Person:
+        name: str
+        friend: Person | None = None
+
+    async def greet(person: Person, data: bytes = b"", count: int | list[int] = 1, **rest: int) -> bytes:
+        "Greet."
+        return repr([person.name, count, rest]).encode() + data
+"""
+HINTED_FILE = "ENGINE_CLASS = LocalPython\nPYTHON_SCRIPT_PATH = hinted.py\nPYTHON_FUNCTION_NAME = greet\n"
+
+
+def test_what_is_behind_a_reference_and_further_names_are_told_and_taken(cli: Cli, folder: Path) -> None:
+    write(folder, {"hinted.smss": HINTED_FILE, "hinted.py": HINTED})
+    page = cli("describe", "greet").out
+    assert "person  object, required" in page
+    assert "further names are allowed: integer" in page
+    proposed = shlex.split(page.splitlines()[-1].split("enginehost ")[1])
+    assert cli(*proposed).code == 0
+    told = cli("call", "greet", 'person={"name": "Ada"}', "count=2", "z=3", "data=AAE=").json["$bytes"]
+    assert base64.b64decode(told) == b"['Ada', 2, {'z': 3}]\0\1"
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--as", "mcp"], ["--as", "openai-strict"]])
+def test_the_names_in_a_schema_are_as_they_are(cli: Cli, folder: Path, words: list[str]) -> None:
+    write(folder, {"hinted.smss": HINTED_FILE, "hinted.py": HINTED})
+    assert "$$" not in cli("describe", "greet", *words).out
+    about = cli("describe", "greet", "--json").json
+    assert about["parameters"]["properties"]["data"]["contentEncoding"] == "base64"
+    assert list(about["result"]["properties"]) == about["result"]["required"] == ["$bytes"]
 
 
 PRINTS = """

@@ -6,6 +6,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -56,6 +58,22 @@ def test_describe_and_tools_are_the_same_as_of_the_folder(ask: Cli, cli: Cli) ->
         ["tools", "--tags", "math"],
     ):
         assert ask(*words).json == cli(*words).json
+
+
+def test_the_names_in_a_schema_arrive_as_they_are(cli: Cli, tmp_path: Path) -> None:
+    script = "async def data(value: bytes) -> bytes:\n    'Data.'\n    return value\n"
+    file = "ENGINE_CLASS = LocalPython\nPYTHON_SCRIPT_PATH = data.py\nPYTHON_FUNCTION_NAME = data\n"
+    write(tmp_path / "served", {"data.py": script, "data.smss": file})
+    with running(tmp_path / "served", env={"ENGINEHOST_TOKEN": ""}) as host:
+        url = ("--url", host.url)
+        assert list(cli("describe", "data", "--json", *url).json["result"]["properties"]) == ["$bytes"]
+        assert "$$" not in cli("tools", "--as", "mcp", *url).out
+        with urlopen(f"{host.url}/openapi.json") as answer:
+            assert "$$" not in answer.read().decode()
+        assert cli("call", "data", "value=AAE=", *url).json == {"$bytes": "AAE="}
+        assert cli("call", "data", 'value:={"$bytes": "AAE="}', *url).json == {"$bytes": "AAE="}
+        host.signal(signal.SIGTERM)
+        assert host.ended() == 0
 
 
 def test_calls_give_the_same_as_of_the_folder(ask: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import PurePath
 
 import pytest
 
@@ -116,3 +117,24 @@ async def test_a_failed_engine_gives_way_to_the_next_version_and_is_closed(openi
         assert world.shown()["a"][1] == state
         await world.engines.close()
         assert sorted(map(id, Player.opened)) == sorted(map(id, Player.closed))
+
+
+async def test_many_engines_that_open_are_not_compared_with_one_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count, compared, equal = 300, 0, PurePath.__eq__
+
+    def counted(one: PurePath, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return equal(one, other)
+
+    with a_world() as world:
+        for number in range(count):
+            (world.root / f"{number}.smss").write_text(smss(f"f{number}", opening="turns"))
+        monkeypatch.setattr(PurePath, "__eq__", counted)
+        await world.catch_up()
+        await world.settled()
+        assert len(world.catalog) == count
+        assert compared < 20 * count
+        await world.engines.close()

@@ -11,7 +11,7 @@ import pytest
 
 import enginehost.serve
 from enginehost.catalog import EngineRecord
-from enginehost.engine import EngineContext, EngineState, Limits
+from enginehost.engine import AbstractFunctionEngine, EngineContext, EngineState, Limits
 from enginehost.names import face_name
 from enginehost.signature import Annotations, FunctionSignature
 from enginehost.specs import spec_kinds
@@ -127,6 +127,23 @@ async def test_engines_show_their_states_and_reasons(served: Any) -> None:
     assert engines["adder"]["functions"] == ["add"]
     assert engines["broken"]["state"] == "failed"
     assert engines["broken"]["reason"] == "script missing"
+
+
+async def test_what_hinders_an_engine_that_serves_is_its_reason(served: Any) -> None:
+    class Hindered(AbstractFunctionEngine):
+        @property
+        def trouble(self) -> str:
+            return "its service failed 10 times in a row"
+
+    engine = Hindered(EngineContext("hindered"))
+    served.host.catalog.put_record(
+        EngineRecord(
+            "hindered", "Test", state=EngineState.READY, engine=engine, in_doubt=FunctionSignature("h")
+        )
+    )
+    engines = {one["id"]: one for one in (await served.client.get("/v1/engines")).json()["engines"]}
+    assert (engines["hindered"]["state"], engines["hindered"]["reason"]) == ("ready", engine.trouble)
+    assert engines["adder"]["reason"] == ""
 
 
 async def test_a_function_whose_engine_failed_is_503_with_the_reason(served: Any) -> None:

@@ -13,6 +13,7 @@ from enginehost.cli.example import example_call
 from enginehost.cli.options import Config, FolderOrUrl, Json, Kind, Name, Token, Url
 from enginehost.cli.output import emphasised, escaped, one_line, print_json, printable, say
 from enginehost.cli.source import Source, Where, ask
+from enginehost.schema_references import resolved
 
 app = typer.Typer()
 
@@ -77,7 +78,7 @@ def _page(about: dict[str, Any], url: str | None) -> Iterator[str]:
     ):
         if facts:
             yield f"{title:<10}{_facts(facts)}"
-    yield f"answers   {'item by item, ' if about['streaming'] else ''}{_shape(about.get('result') or {})}"
+    yield f"answers   {'item by item, ' if about['streaming'] else ''}{_result(about)}"
     yield ""
     yield from _parameters(about["parameters"])
     yield ""
@@ -92,35 +93,45 @@ def _facts(facts: Any) -> str:
     return one_line(", ".join(facts))
 
 
+def _result(about: dict[str, Any]) -> str:
+    result = about.get("result") or {}
+    return _shape(result, result)
+
+
 def _parameters(parameters: dict[str, Any]) -> Iterator[str]:
     properties, required = parameters.get("properties") or {}, parameters.get("required") or []
-    if not properties:
+    further = parameters.get("additionalProperties", False)
+    if not properties and further is False:
         yield "parameters: none"
         return
     yield "parameters"
-    width = max(map(len, properties))
+    width = max(map(len, properties), default=0)
     for name, schema in properties.items():
-        about: dict[str, Any] = schema if isinstance(schema, dict) else {}
-        facts = [_shape(about), "required" if name in required else "optional"]
+        found = resolved(schema, parameters)
+        about: dict[str, Any] = found if isinstance(found, dict) else {}
+        facts = [_shape(about, parameters), "required" if name in required else "optional"]
         facts += [f"{word} {_compact(about[key])}" for key, word in _BOUNDS.items() if key in about]
         if text := one_line(str(about.get("description", ""))):
             facts.append(text)
         yield f"  {one_line(name):<{width}}  {', '.join(facts)}"
+    if further is not False:
+        yield f"  further names are allowed: {_shape(further, parameters)}"
 
 
-def _shape(schema: Any, depth: int = 0) -> str:
-    """What a JSON Schema allows, in a few words."""
+def _shape(schema: Any, root: dict[str, Any], depth: int = 0) -> str:
+    """What a JSON Schema allows, in a few words; ``root`` is the one that it is a part of."""
+    schema = resolved(schema, root)
     if not isinstance(schema, dict) or depth > _DEEPEST:
         return "anything"
     about = cast("dict[str, Any]", schema)
     if "enum" in about:
         return "one of " + ", ".join(map(_compact, about["enum"]))
     if choices := about.get("anyOf") or about.get("oneOf"):
-        return " or ".join(dict.fromkeys(_shape(choice, depth + 1) for choice in choices))
+        return " or ".join(dict.fromkeys(_shape(choice, root, depth + 1) for choice in choices))
     kind = about.get("type", "anything")
     text = one_line(kind if isinstance(kind, str) else " or ".join(map(str, kind)))
     if "items" in about:
-        text += f" of {_shape(about['items'], depth + 1)}"
+        text += f" of {_shape(about['items'], root, depth + 1)}"
     return f"{text} ({one_line(str(about['format']))})" if "format" in about else text
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import typer
 
@@ -13,6 +14,7 @@ from enginehost.cli.examination import examine
 from enginehost.cli.findings import Finding, Grade
 from enginehost.cli.options import Config, FolderArgument, FolderOrUrl, Json, Token, Url
 from enginehost.cli.output import emphasised, escaped, print_json, printable, say, waiting
+from enginehost.cli.secrecy import masked
 from enginehost.cli.source import Where
 
 app = typer.Typer()
@@ -36,6 +38,7 @@ def doctor(
     where = Where.given(folder, config, url, token, path)
     with waiting("examining"):
         found = asyncio.run(examine(where))
+    found = [replace(one, message=masked(one.message), hint=masked(one.hint)) for one in found]
     grades = Counter(one.grade for one in found)
     if json:
         print_json({"ok": not grades[Grade.ERROR], "findings": [one.to_json() for one in found]})

@@ -57,7 +57,7 @@ def _is_worth_a_note(engine: dict[str, Any]) -> bool:
     """Whether somebody may miss its functions: not those of a SEMOSS database, model or the like."""
     if engine["state"] == "unsupported":
         return other_catalog_type(engine["kind"]) is None
-    return engine["state"] in ("failed", "stale", "loading", "conflict")
+    return bool(engine["reason"]) or engine["state"] in ("failed", "stale", "loading", "conflict")
 
 
 def _tell_of_idle(engines: list[dict[str, Any]], where: Where) -> None:
@@ -66,5 +66,5 @@ def _tell_of_idle(engines: list[dict[str, Any]], where: Where) -> None:
         note(f"{engine['state']}: {escaped(engine.get('path') or engine['id'])}{reason}")
     if len(engines) > _MOST_NOTES:
         note(f"and {len(engines) - _MOST_NOTES} more")
-    if engines:
+    if any(engine["state"] != "ready" for engine in engines):
         note(f"`{where.doctor}` says how to mend it")

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from enginehost.cli.semoss.modules import LEFT_OUT
 from enginehost.cli.semoss.survey import Found, Note
-
-_LEFT_OUT = frozenset({".git", "__pycache__", ".DS_Store"})
-"""History, and what is made anew."""
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -24,13 +22,14 @@ _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 class Gathered:
     """A file of the source: where its copy is, and by which names its parts lie beside one another.
 
-    What could not be copied has no name. ``clash`` names the file of the source that has the same name and
-    came first; then there is no copy.
+    What could not be copied has no name. ``modules`` are those of the names that others may share.
+    ``clash`` names the file of the source that has the same name and came first; then there is no copy.
     """
 
     found: Found
     file: Path
     names: tuple[str, ...] = ()
+    modules: frozenset[str] = frozenset()
     clash: str = ""
 
 
@@ -45,15 +44,15 @@ def gather(all_found: list[Found], into: Path, root: Path, notes: list[Note]) ->
         elif clash := _clash(found, done):
             gathered.append(Gathered(found, target, clash=clash))
         else:
-            done |= {path.name: (path, found.shown) for path in (found.file, *found.folders)}
+            done |= {name: (path, found.shown) for name, path in found.parts.items()}
             gathered.append(_copied(found, into, root, notes))
     return gathered
 
 
 def _clash(found: Found, done: Mapping[str, tuple[Path, str]]) -> str:
     """The file that took one of the names already, for something else."""
-    for path in (found.file, *found.folders):
-        taken, by = done.get(path.name, (path, ""))
+    for name, path in found.parts.items():
+        taken, by = done.get(name, (path, ""))
         if taken != path:
             return by
     return ""
@@ -64,9 +63,13 @@ def _copied(found: Found, into: Path, root: Path, notes: list[Note]) -> Gathered
     for folder in found.folders:
         if not (into / folder.name).exists():
             _copy_folder(folder, into / folder.name, root, notes)
-    names = [found.file.name, *(folder.name for folder in found.folders)]
-    there = tuple(name for name in names if (into / name).exists())
-    return Gathered(found, into / found.file.name, there)
+    modules = {name: path for name, path in found.parts.items() if path in found.modules}
+    for name, module in modules.items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (into / name).exists():
+            _copy_file(module, into / name, root, notes)
+    there = tuple(name for name in found.parts if (into / name).exists())
+    return Gathered(found, into / found.file.name, there, frozenset(modules))
 
 
 def _copy_folder(source: Path, target: Path, root: Path, notes: list[Note]) -> None:
@@ -75,13 +78,13 @@ def _copy_folder(source: Path, target: Path, root: Path, notes: list[Note]) -> N
         notes.append(Note(shown, f"it cannot be read: {error.strerror}", "mend its permissions"))
 
     for folder, folders, files in os.walk(source, onerror=unreadable):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        folders[:] = [name for name in folders if name not in LEFT_OUT]
         place = target / Path(folder).relative_to(source)
         place.mkdir(parents=True, exist_ok=True)
         links = [path for name in folders if (path := Path(folder, name)).is_symlink()]
         notes += [Note(_shown(path, root), "links to folders are not followed", _IN) for path in links]
         for name in files:
-            if name not in _LEFT_OUT:
+            if name not in LEFT_OUT:
                 _copy_file(Path(folder, name), place / name, root, notes)
 
 

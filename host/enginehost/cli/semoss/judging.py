@@ -120,7 +120,7 @@ def _judge_loaded(judged: Judged, loaded: Loaded, ready: Path) -> None:
 
 
 def _folders(judged: Judged, ready: Path) -> list[Path]:
-    return [ready / name for name in judged.gathered.names if name != judged.gathered.file.name]
+    return [ready / name for name in judged.gathered.names if (ready / name).is_dir()]
 
 
 def _doubt(judged: Judged, ready: Path, registry: PluginRegistry) -> None:

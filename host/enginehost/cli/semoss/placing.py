@@ -57,11 +57,21 @@ def state(gathered: Gathered, ready: Path, target: Path) -> Action:
 
     To be asked before the code is loaded, which may write beside itself.
     """
-    there = [name for name in gathered.names if os.path.lexists(target / name)]
-    if not there:
+    there = [name for name in gathered.names if os.path.lexists(_holder(target, name))]
+    others = [name for name in there if not _has(target / name, ready / name)]
+    if not others and gathered.modules.issuperset(there):
         return Action.IMPORTED
-    same = len(there) == len(gathered.names) and all(_has(target / one, ready / one) for one in there)
-    return Action.UNCHANGED if same else Action.KEPT
+    return Action.UNCHANGED if not others and len(there) == len(gathered.names) else Action.KEPT
+
+
+def _holder(target: Path, name: str) -> Path:
+    """What holds the place of ``name``: itself, or what is no folder where one has to be on the way."""
+    place = target
+    for part in name.split("/"):
+        place /= part
+        if place.is_symlink() or not place.is_dir():
+            break
+    return place
 
 
 def _has(place: Path, copy: Path) -> bool:
@@ -132,18 +142,39 @@ def place(judged: Iterable[tuple[Judged, Action]], ready: Path, target: Path, as
     All three are on one disk, so that each move is one step. Where one fails, those before it are undone,
     and its ``OSError`` is raised. Folders go first: with its smss file an engine is live.
     """
-    wanted = (Action.IMPORTED, Action.REPLACED)
-    names = dict.fromkeys(name for one, action in judged if action in wanted for name in one.gathered.names)
+    wanted = [one.gathered for one, action in judged if action in (Action.IMPORTED, Action.REPLACED)]
+    all_names = dict.fromkeys(name for one in wanted for name in one.names)
+    modules = frozenset[str]().union(*(one.modules for one in wanted))
+    names = [name for name in all_names if name not in modules or not _is_there(name, target, ready)]
     moved: list[tuple[Path, Path]] = []
+    made: list[Path] = []
     try:
         for name in sorted(names, key=lambda name: (name.lower().endswith(SUFFIX), name)):
-            if os.path.lexists(target / name):
-                _move(target / name, aside / name, moved)
+            holder = _holder(target, name)
+            if os.path.lexists(holder):
+                old = aside / holder.relative_to(target)
+                old.parent.mkdir(parents=True, exist_ok=True)
+                _move(holder, old, moved)
+            made += _made((target / name).parent)
             _move(ready / name, target / name, moved)
     except BaseException:
         for source, goal in reversed(moved):
             goal.rename(source)
+        for folder in reversed(made):
+            folder.rmdir()
         raise
+
+
+def _is_there(module: str, target: Path, ready: Path) -> bool:
+    """Whether the folder has the module already, as it is here: what runs with it goes on."""
+    return not _holder(target, module).is_symlink() and _has(target / module, ready / module)
+
+
+def _made(folder: Path) -> list[Path]:
+    """Make the folder where it is missing; those that were made, outermost first."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
 
 
 def _move(source: Path, goal: Path, moved: list[tuple[Path, Path]]) -> None:

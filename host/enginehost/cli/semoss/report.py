@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginehost.cli.output import counted, emphasised, escaped, print_json, print_table, printable, say
+from enginehost.cli.secrecy import masked, masked_findings
 from enginehost.cli.semoss.judging import Judged, Verdict
 from enginehost.cli.semoss.placing import Action
 from enginehost.cli.semoss.survey import Note
@@ -75,9 +76,9 @@ def _file_to_json(judged: Judged, action: Action) -> dict[str, Any]:
         "engine": judged.engine_id,
         "kind": judged.kind,
         "functions": list(judged.functions),
-        "reason": judged.reason,
+        "reason": masked(judged.reason),
         "keys_without_effect": list(judged.without_effect),
-        "diagnostics": [found.to_json() for found in judged.findings],
+        "diagnostics": [found.to_json() for found in masked_findings(judged.findings)],
     }
 
 
@@ -90,7 +91,7 @@ def _row(judged: Judged, action: Action) -> tuple[str, str, str, str]:
 def _print_findings(files: Iterable[tuple[Judged, Action]]) -> None:
     for one, action in files:
         if one.verdict is not Verdict.OTHER:
-            for found in one.findings:
+            for found in masked_findings(one.findings):
                 _print_found(found)
         if one.without_effect:
             say(f"{escaped(one.shown)}: without effect here: {', '.join(map(escaped, one.without_effect))}")

@@ -6,14 +6,15 @@ archive has the same two at its top. A whole base folder (``db``, ``model``, ``f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from enginehost.cli.semoss.modules import modules_beside
 from enginehost.folder import is_smss, pruned
-from enginehost.interpret import interpret
-from enginehost.known_classes import other_catalog_type
+from enginehost.interpret import Declaration, interpret
+from enginehost.known_classes import SEMOSS_PREFIX, other_catalog_type
 from enginehost.loader import MAX_FILE_BYTES
 from enginehost.regular_file import read_regular
 from enginehost.substitute import Sources
@@ -35,13 +36,23 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A smss file, and the folders of its engine that are there. ``shown`` is its path from the top."""
+    """A smss file, and the folders of its engine that are there. ``shown`` is its path from the top.
+
+    ``modules`` are files beside it that the class it names is made of; others may use them too.
+    """
 
     file: Path
     shown: str
     folders: tuple[Path, ...] = ()
+    modules: tuple[Path, ...] = ()
     other_type: str | None = None
     """SEMOSS's catalog type, of a file that declares no function engine."""
+
+    @property
+    def parts(self) -> dict[str, Path]:
+        """All of it, by where each lies in the folder of the smss file, which comes first."""
+        top = self.file.parent
+        return {path.relative_to(top).as_posix(): path for path in (self.file, *self.folders, *self.modules)}
 
 
 @dataclass(slots=True)
@@ -99,7 +110,23 @@ def _found(file: Path, root: Path) -> Found:
     names = dict.fromkeys((file.stem, declaration.unique_name))
     folders = [file.parent / name for name in names if _is_name(name)]
     there = tuple(path for path in folders if path.is_dir() and not path.is_symlink())
-    return Found(file, shown, there, other_catalog_type(declaration.engine_class))
+    other = other_catalog_type(declaration.engine_class)
+    return Found(file, shown, there, () if other else _modules(declaration, file.parent, there), other)
+
+
+_SCRIPTS = ("*.py", "py/*.py", "app_root/version/assets/*.py")
+"""Where the modules of an engine lie in its own folder."""
+
+
+def _modules(declaration: Declaration, top: Path, folders: Iterable[Path]) -> tuple[Path, ...]:
+    """Of a class in Python, the files beside the smss file that it is made of."""
+    dotted = (declaration.text("REACTOR_CLASS_NAME") or "").strip() or declaration.engine_class
+    module = dotted.partition(":")[0] if ":" in dotted else dotted.rpartition(".")[0]
+    if not module or dotted.startswith(SEMOSS_PREFIX):
+        return ()
+    scripts = [script for folder in folders for where in _SCRIPTS for script in folder.glob(where)]
+    found = modules_beside(top, [module], scripts)
+    return tuple(file for file in found if not any(map(file.is_relative_to, folders)))
 
 
 NOTHING = Sources(env=lambda _: "", file=lambda _: "", secret=lambda _: "")
