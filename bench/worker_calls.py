@@ -33,6 +33,7 @@ MEGABYTE = 1_000_000
 ITEMS = 1_000_000
 SMALL = ("add", "add_async")
 STREAMS = ("numbers", "numbers_async")
+MOST_GROWTH_KB = 4096.0
 MOST_OF_MEMCPY = {"numpy": 2.0, "bytes": 3.0}
 SCRIPT = """
 from time import perf_counter_ns
@@ -199,6 +200,31 @@ async def large(host: Host, ping: Ping, runs: int, count: int) -> dict[str, Spre
     )
 
 
+def resident_kb() -> float:
+    """The memory of this process and of those that it started, in kB."""
+    me, pages = str(os.getpid()), 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                if me in (entry.name, parent):
+                    pages += int((entry / "statm").read_text().split()[1])
+            except OSError:
+                continue
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+async def growth(host: Host, name: str) -> float:
+    """What host and workers hold more at most while a million items go through, in kB."""
+    await rate(host, name, 10_000)
+    before, most, seen = resident_kb(), 0.0, 0
+    async for _ in host.stream(name, {"count": ITEMS}):
+        seen += 1
+        if seen % 50_000 == 0:
+            most = max(most, resident_kb())
+    return most - before
+
+
 async def rate(host: Host, name: str, count: int) -> float:
     """Items of a stream a second."""
     begin, seen = perf_counter(), 0
@@ -273,6 +299,8 @@ async def report_rates(host: Host, runs: int) -> None:
         if name.startswith("items"):
             verdict(f"{name} a second", spread.median, least=100_000)
     verdict("ms from a yield to its item", await first(host), most=1.0)
+    for name in STREAMS:
+        verdict(f"kB more while a stream of {name} runs", await growth(host, name), most=MOST_GROWTH_KB)
 
 
 def others(core: int) -> None:
