@@ -29,7 +29,8 @@ class Call:
     came with its request; ``traced`` the OpenTelemetry ``SpanContext`` of its span, where calls are traced.
     ``large``: its arguments, or what it has answered, are of such a size that work on them is done aside
     (:func:`enginehost.values.aside`). ``max_result_bytes``: how long its result, or an item of it, may be as
-    JSON; the host refuses what is longer, but a result is better not brought to it.
+    JSON; the host refuses what is longer, but a result is better not brought to it. ``authorization``: the
+    header of that name with which it came over HTTP; an engine passes it on only where its file asks for it.
     """
 
     function: str
@@ -42,6 +43,7 @@ class Call:
     traced: Any = field(default=None, repr=False, compare=False)
     large: bool = field(default=False, repr=False, compare=False)
     max_result_bytes: int | None = field(default=None, repr=False, compare=False)
+    authorization: str = field(default="", repr=False, compare=False)
 
     @property
     def call_id(self) -> str:

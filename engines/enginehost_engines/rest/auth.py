@@ -183,6 +183,10 @@ def make_prover(config: RestConfig, settings: Callable[[Origin], PoolSettings]) 
         from enginehost_engines.rest.sigv4 import AwsProver
 
         return AwsProver(config)
+    if kind == "caller":
+        from enginehost_engines.rest.proof import CallersOwn
+
+        return CallersOwn()
     return _token_source(config, GRANTS[kind], settings) if kind in GRANTS else None
 
 

@@ -36,6 +36,7 @@ AuthKind = Literal[
     "oauth2_password",
     "sigv4",
     "mtls",
+    "caller",
 ]
 """The ways to prove who calls the remote service."""
 
@@ -187,8 +188,8 @@ class RestConfig(EngineConfig):
     auth: Annotated[AuthKind, _without_case(*get_args(AuthKind))] | None = Field(
         default=None,
         description="`none`, `api_key`, `bearer`, `basic`, `oauth2_client_credentials`,"
-        " `oauth2_refresh_token`, `oauth2_password`, `sigv4` or `mtls`; absent: by which of the credentials"
-        " is given.",
+        " `oauth2_refresh_token`, `oauth2_password`, `sigv4`, `mtls` or `caller` (what the caller showed the"
+        " host); absent: by which of the credentials is given.",
     )
     api_key_header_name: Annotated[str, _passing(_check_header_name)] = Field(
         default="X-API-Key", description="The header that carries the API key."

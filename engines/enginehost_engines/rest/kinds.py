@@ -12,6 +12,7 @@ from enginehost.engine import Call, EngineContext, Function
 from enginehost.errors import ExecutionFailed, TooLarge
 from enginehost.validation import Validator, check_result
 from enginehost.values import LARGE, aside
+from enginehost_engines.rest.auth import auth_kind
 from enginehost_engines.rest.config import RestConfig
 from enginehost_engines.rest.engine import HttpEngine, named_refusal
 from enginehost_engines.rest.files import with_files
@@ -45,11 +46,14 @@ class _AnswerEngine(HttpEngine):
         if rule is not None and rule.items is None:
             self._select = None  # it finds the items of a page, not a part of each
         if config.cache_seconds and not self._keeps:
-            message = "CACHE_SECONDS has no effect: only whole answers to GET and HEAD are kept"
+            message = (
+                "CACHE_SECONDS has no effect: whole answers to GET and HEAD are kept, and no caller's own"
+            )
             context.warn("CACHE_SECONDS", "no-effect", message, "delete it")
 
     def _may_keep(self) -> bool:
-        return self.config.cache_seconds > 0 and self._plan.method in _KEPT
+        shared = auth_kind(self.config) != "caller"
+        return self.config.cache_seconds > 0 and self._plan.method in _KEPT and shared
 
     def _completed(self, context: EngineContext) -> dict[str, Any]:
         """What the signature says beyond the file's: files may be bytes, and what the endpoint answers."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
+
+from enginehost.engine import current_call
+from enginehost.errors import Unauthorized
 
 if TYPE_CHECKING:
     from enginehost_engines.rest.request import Message
@@ -31,6 +35,26 @@ class Prover(Protocol):
     def secrets(self) -> Iterator[str]:
         """What no error may repeat."""
         ...
+
+
+class CallersOwn:
+    """Passes on what the caller showed the host: the ``Authorization`` header of a call over HTTP."""
+
+    async def proof(self, refused: Proof | None = None) -> Proof:
+        """There is but one. Raises :class:`~enginehost.errors.Unauthorized` where the caller showed none."""
+        if refused is not None:
+            return refused
+        call = current_call()
+        if call is None or not call.authorization:
+            raise Unauthorized("it passes on the Authorization header of a call over HTTP, and none came")
+        return partial(with_headers, Authorization=call.authorization)
+
+    def secrets(self) -> Iterator[str]:
+        """The header, and what follows its scheme."""
+        call = current_call()
+        if call is not None and call.authorization:
+            yield call.authorization
+            yield call.authorization.partition(" ")[2]
 
 
 def with_headers(message: Message, **headers: str) -> Message:

@@ -118,6 +118,8 @@ class Exchange:
         timeout = timeout_of(headers)
         self._call = call = self._host.new_call(name, self.caller, trace_of(headers))
         call.large = self._large
+        if (proof := headers.get(b"authorization")) is not None:
+            call.authorization = proof.decode("latin-1")
         work = self._host.call_json(call, arguments, timeout=timeout)
         try:  # one step by hand: most calls are done then, and need nobody to watch the connection
             pending = work.send(None)
@@ -154,6 +156,8 @@ class Exchange:
         self._stream = stream = EventStream(self._send, self._own_headers)
         self._call = call = self._host.new_call(name, self.caller, trace_of(headers))
         call.large = self._large
+        if (proof := headers.get(b"authorization")) is not None:
+            call.authorization = proof.decode("latin-1")
         items = self._host.stream_json(call, arguments, timeout=timeout)
         watch = Watch(self._receive, beat=stream.beat, every=QUIET_SECONDS)
         try:
