@@ -13,7 +13,9 @@ _TRACEPARENT = re.compile(
     "-(?!0{32})(?P<trace>[0-9a-f]{32})-(?!0{16})(?P<parent>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?:-.*)?"
 )
 _SAMPLED = 1
-_MEMBER = re.compile(r"([a-z0-9][a-z0-9_\-*/@]{0,255})=([ -+\--<>-~]{0,255}[!-+\--<>-~])")
+_KEY = r"[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13}"
+_MEMBER = re.compile(rf"({_KEY})=([ -+\--<>-~]{{0,255}}[!-+\--<>-~])")
+"""A key and its value, by the first edition of W3C's Trace Context (3.3.1.3), which the SDK holds to."""
 _MOST_MEMBERS = 32
 
 

@@ -105,9 +105,10 @@ def _listens(host: Running) -> bool:
 
 
 def test_without_http_it_listens_nowhere_and_follows_its_folder(folder: Path) -> None:
-    with running(folder) as host:
+    seen = {"ENGINEHOST_DEBUGGABLE": "true"}  # else /proc shows its files to nobody but root
+    with running(folder, env=seen) as host:
         assert _listens(host)
-    with running(folder, "--no-http") as host:
+    with running(folder, "--no-http", env=seen) as host:
         ready = host.events[-1]
         assert (ready["http"], ready["address"], ready["functions"]) == (None, None, 4)
         assert "listening" not in {event["event"] for event in host.events}
