@@ -121,15 +121,17 @@ class ServerProcess:
         Its input has been closed before. Whatever comes between (a cancellation), nothing of it is left.
         """
         try:
-            if not await self._ends_within(GRACE_SECONDS):
-                self._signal(signal.SIGTERM)
-                await self._ends_within(TERM_SECONDS)
+            try:
+                if not await self._ends_within(GRACE_SECONDS):
+                    self._signal(signal.SIGTERM)
+                    await self._ends_within(TERM_SECONDS)
+            finally:
+                self.kill()
+            await self._ends_within(TERM_SECONDS)
+            if self._errors is not None:
+                await asyncio.wait({self._errors}, timeout=LAST_WORDS_SECONDS)
         finally:
-            self.kill()
-        await self._ends_within(TERM_SECONDS)
-        if self._errors is not None:
-            await asyncio.wait({self._errors}, timeout=LAST_WORDS_SECONDS)
-        self._let_go()
+            self._let_go()
 
     def kill(self) -> None:
         """End it and its group now."""
