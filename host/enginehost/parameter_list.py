@@ -10,6 +10,7 @@ from typing import Any, cast
 from enginehost.given_schema import KEYWORDS, TYPE_HINT, schema_fault, with_json_types
 from enginehost.interpret import Declaration
 from enginehost.json_values import kind_of
+from enginehost.schema_references import property_names
 from enginehost.signature import NO_PARAMETERS, JsonSchema, without_parameters
 from enginehost.type_words import type_schema
 
@@ -237,7 +238,8 @@ def object_schema(
     if not bind:
         return schema
     if not completed:
-        _warn_of_bound(declaration, {name: None for name in bind if name not in parameters.properties})
+        known = property_names(schema)
+        _warn_of_bound(declaration, {name: None for name in bind if name not in known})
     return without_parameters(schema, bind)
 
 

@@ -22,6 +22,11 @@ LEAVES = frozenset(
 """Keywords that ask for something and hold no schema."""
 _IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_DEFINITIONS = frozenset({"$defs", "definitions"})
+_LOOKS_AROUND = frozenset(
+    {"additionalProperties", "unevaluatedProperties", "patternProperties", "if", "then", "else"}
+)
+"""Keywords that ask for something in view of those beside them."""
 _NO_SCHEMAS = LEAVES | {"default", "examples", "$defs", "definitions"}
 
 
@@ -69,6 +74,73 @@ def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
         found = referred(root, reference)
         beside = {keyword: wanted for keyword, wanted in schema.items() if keyword != "$ref"}
         schema = {**found, **beside} if isinstance(found, Mapping) else found
+    return schema
+
+
+def opened(root: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with what applies to the value itself in place of references to it, one way for each.
+
+    Definitions that nothing refers to any more are left out. What refers to itself asks for nothing more,
+    and of more than :data:`MOST_AT_ONCE` references the rest stays.
+    """
+    left = [MOST_AT_ONCE]
+    return _used(dict(_opened(root, root, frozenset({"#"}), left)))
+
+
+def _opened(schema: Any, root: Mapping[str, Any], way: frozenset[str], left: list[int]) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    made: dict[str, Any] = {}
+    for keyword, wanted in schema.items():
+        if keyword == "dependentSchemas" and isinstance(wanted, Mapping):
+            made[keyword] = {name: _opened(one, root, way, left) for name, one in wanted.items()}
+        elif keyword in _IN_PLACE and isinstance(wanted, list):
+            made[keyword] = [_opened(one, root, way, left) for one in wanted]
+        else:
+            made[keyword] = _opened(wanted, root, way, left) if keyword in _IN_PLACE else wanted
+    reference = made.get("$ref")
+    if not isinstance(reference, str) or not left[0]:
+        return made
+    left[0] -= 1
+    del made["$ref"]
+    found = {} if reference in way else _opened(referred(root, reference), root, way | {reference}, left)
+    return _together(made, found)
+
+
+def _together(beside: dict[str, Any], found: Any) -> dict[str, Any]:
+    """What stood beside a reference, and what it means: one schema where neither changes the other."""
+    apart = {**beside, "allOf": [*beside.get("allOf", ()), found]}
+    if not isinstance(found, Mapping) or _LOOKS_AROUND & (beside.keys() | found.keys()):
+        return apart
+    shared = (beside.keys() & found.keys()) - {"properties"}
+    mine, theirs = beside.get("properties", {}), found.get("properties", {})
+    if any(beside[keyword] != found[keyword] for keyword in shared) or mine.keys() & theirs.keys():
+        return apart
+    return {**beside, **found, **({"properties": {**mine, **theirs}} if mine or theirs else {})}
+
+
+def _used(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without the definitions that no reference leads to."""
+    waiting: list[Any] = [{name: part for name, part in schema.items() if name not in _DEFINITIONS}]
+    seen = set[str]()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, Mapping):
+            if "$dynamicRef" in part:
+                return schema
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference not in seen:
+                seen.add(reference)
+                waiting.append(referred(schema, reference))
+            waiting += part.values()
+    if any(not reference.startswith("#/") for reference in seen):
+        return schema
+    used = {steps_of(reference)[:2] for reference in seen}
+    for place in _DEFINITIONS & schema.keys():
+        kept = {name: part for name, part in schema[place].items() if (place, name) in used}
+        schema = {**schema, place: kept} if kept else {k: part for k, part in schema.items() if k != place}
     return schema
 
 

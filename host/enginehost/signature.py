@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from enginehost.schema_references import opened
+
 JsonSchema = Mapping[str, Any]
 """A JSON Schema 2020-12 document, as plain dicts and lists."""
 
@@ -64,12 +66,14 @@ class FunctionSignature:
 def without_parameters(schema: JsonSchema, names: Collection[str]) -> dict[str, Any]:
     """The object schema for callers of a function whose parameters ``names`` the host fills in itself.
 
-    No rule of it speaks of them any more, as far as none hides behind a ``$ref``. What depends on their
-    values, which callers do not know, is asked of nobody: a ``not``, an ``if`` with its ``then`` and
-    ``else``; and where they tell the branches of a ``oneOf`` apart, several branches may fit.
+    No rule of it speaks of them any more, also none behind a ``$ref``. What depends on their values, which
+    callers do not know, is asked of nobody: a ``not``, an ``if`` with its ``then`` and ``else``; and where
+    they tell the branches of a ``oneOf`` apart, several branches may fit.
     """
-    if not names:
-        return dict(schema)
+    return _silent(names, opened(schema)) if names else dict(schema)
+
+
+def _silent(names: Collection[str], schema: JsonSchema) -> dict[str, Any]:
     kept = {keyword: _without(names, keyword, wanted) for keyword, wanted in schema.items()}
     if kept.get("required") == [] != schema.get("required"):
         del kept["required"]
@@ -91,7 +95,7 @@ def _without(names: Collection[str], keyword: str, wanted: Any) -> Any:
         case "allOf" | "anyOf" | "oneOf", list():
             return [_without(names, "then", branch) for branch in wanted]
         case "not" | "if" | "then" | "else", Mapping():
-            return without_parameters(wanted, names)
+            return _silent(names, wanted)
         case "properties" | "default", Mapping():
             return {name: value for name, value in wanted.items() if name not in names}
         case "dependentRequired", Mapping():

@@ -49,7 +49,22 @@ RULES = {
     "then": {"required": ["city", BOUND]},
     "examples": [{"city": "Berlin", BOUND: "acme"}],
 }
-forms = pytest.mark.parametrize("parameters", [LIST, OPEN, RULES], ids=["a list", "open", "rules"])
+BEHIND = {
+    "$ref": "#/$defs/order",
+    "allOf": [{"$ref": "#/$defs/payer"}],
+    "$defs": {
+        "order": {
+            "type": "object",
+            "properties": {"city": {"$ref": "#/$defs/city"}},
+            "anyOf": [{"$ref": "#/$defs/payer"}, {"$ref": "#"}],
+        },
+        "payer": {"properties": {BOUND: {"type": "string"}}, "required": [BOUND]},
+        "city": {"type": "string"},
+    },
+}
+forms = pytest.mark.parametrize(
+    "parameters", [LIST, OPEN, RULES, BEHIND], ids=["a list", "open", "rules", "behind references"]
+)
 
 
 @pytest.fixture
