@@ -10,9 +10,9 @@ TEST_WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 # Other people's programs that the benchmarks measure too, each in an environment of its own.
 PEERS := .peers
-SLOW := interop or netns or browser or model or soak
+SLOW := interop or netns or browser or model or soak or rti
 
-.PHONY: run test check format bench soak fuzz clean
+.PHONY: run test check format bench soak fuzz interop-rti clean
 
 run: $(VENV)/run
 	$(BIN)/enginehost run $(FOLDER) $(ARGS)
@@ -39,6 +39,10 @@ soak: $(VENV)/test
 fuzz: $(VENV)/test
 	ENGINEHOST_FUZZ_SECONDS=$${ENGINEHOST_FUZZ_SECONDS:-300} $(PYTEST) -m "not ($(SLOW))" --timeout 0 $(ARGS)
 
+# Opt-in: RTI's own Connext, which PyPI has under a licence for non-commercial use. Nothing else needs it.
+interop-rti: $(VENV)/test $(PEERS)/rti/installed
+	$(BIN)/python -m pytest -n 0 -m rti tests/rti $(ARGS)
+
 clean:
 	rm -rf $(VENV) $(PEERS) dist build
 
@@ -62,6 +66,13 @@ $(VENV)/check: pyproject.toml $(BIN)/python
 
 $(VENV)/bench: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group test --group bench
+	touch $@
+
+$(PEERS)/rti/installed: $(BIN)/python
+	@echo "Installing rticonnextdds-connector 1.2.4. Where you have no licence of RTI's, its Software License for" \
+	  "Non-Commercial Use (#4040) governs what you may do with it: read that first." >&2
+	test -x $(@D)/bin/python || $(BIN)/python -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet "rticonnextdds-connector==1.2.4" "setuptools<81"
 	touch $@
 
 # A peer that cannot be installed is left out; the benchmarks run all the same.

@@ -13,7 +13,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("host_call", "http_call", "rest_calls", "worker_calls", "load_files", "specs", "cli_start")
+BENCHMARKS = (
+    "host_call",
+    "http_call",
+    "rest_calls",
+    "worker_calls",
+    "load_files",
+    "specs",
+    "cli_start",
+    "bus_calls",
+    "bus_directory",
+    "bus_replicas",
+    "bus_others",
+)
 
 if __name__ == "__main__":
     failed = [

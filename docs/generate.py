@@ -165,7 +165,7 @@ def commands() -> str:
 
 def _flattened(words: str, command: Any) -> Iterator[tuple[str, Any]]:
     inner: dict[str, Any] = getattr(command, "commands", None) or {}
-    if not inner:
+    if not inner or command.invoke_without_command:
         yield words, command
     for name, one in inner.items():
         yield from _flattened(f"{words} {name}", one)
@@ -276,6 +276,44 @@ def _signature(function: Any) -> str:
     return f"({parameters}) -> {signature.return_annotation}"
 
 
+# databus-types.md
+
+
+def topics() -> str:
+    """Every topic of the databus, with its type."""
+    from enginehost.databus.types import TOPICS
+
+    rows = (
+        (
+            _code(topic.name),
+            _code(topic.struct.name),
+            ", ".join(_code(member.name) for member in topic.struct.members if member.key),
+            topic.profile.name,
+            " and ".join(map(str, topic.eras)),
+        )
+        for topic in TOPICS.values()
+    )
+    return table(("topic", "type", "key", "quality", "era"), rows)
+
+
+def qualities() -> str:
+    """The qualities of service that topics have."""
+    from enginehost.databus.types import TOPICS
+
+    profiles = dict.fromkeys(topic.profile for topic in TOPICS.values())
+    rows = (
+        (
+            profile.name,
+            "reliable",
+            "transient local" if profile.durable else "volatile",
+            f"keep last {profile.depth}" if profile.depth else "keep all",
+            f"automatic, {profile.lease} s" if profile.lease else "automatic, no limit",
+        )
+        for profile in profiles
+    )
+    return table(("quality", "reliability", "durability", "history", "liveliness"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "common-keys": common_keys,
@@ -286,6 +324,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "errors": errors,
     "metrics": metrics,
     "hooks": hooks,
+    "topics": topics,
+    "qualities": qualities,
 }
 
 

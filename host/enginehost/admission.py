@@ -26,7 +26,7 @@ from enginehost.policy import CALL, VIEW, Policy
 from enginehost.record import Recorder, Stats, keep_places
 from enginehost.runtime import Runtime
 from enginehost.safe_text import Redact, class_name, explain, make_safe
-from enginehost.signature import FunctionSignature
+from enginehost.signature import UNREAD, FunctionSignature
 from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import NotJson
 
@@ -120,6 +120,12 @@ class Admission:
         return entry if rights & VIEW else None
 
     def _explain_absence(self, name: str, caller: Caller) -> None:
+        target = self.catalog.target(name)
+        if target is not None and (
+            caller is LOCAL or self.policy.may_view(caller, FunctionSignature(target, tags=(UNREAD,)))
+        ):
+            text = f"{name} stands for {target}, which is not on the databus now"
+            raise EngineUnavailable(text, state="failed", reason="no-provider")
         for record in self.catalog.declaring(name):
             if record.state not in _ABSENT:
                 continue

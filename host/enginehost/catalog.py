@@ -188,11 +188,13 @@ class Catalog:
         self._claims: dict[str, list[Entry]] = {}
         self._contested: set[str] = set()
         """Names with more than one claim."""
-        self._by_engine: dict[str, list[Entry]] = {}
+        self._by_engine: dict[str, dict[str, Entry]] = {}
         self._records: dict[str, EngineRecord] = {}
         self._declared: dict[str, frozenset[str]] = {}
         """The names that each engine promises, by the engine's id."""
         self._declaring: dict[str, list[EngineRecord]] = {}
+        self._aliases: dict[str, str] = {}
+        """Further names of functions, which count where no function has that name itself."""
         self._near: NearNames | None = None
         """Made when somebody asks for a name that there is not."""
         self._listeners: list[Listener] = []
@@ -207,8 +209,32 @@ class Catalog:
         return iter([self._entries[name] for name in sorted(self._entries)])
 
     def get(self, name: str) -> Entry | None:
-        """The function of this name."""
-        return self._entries.get(name)
+        """The function of this name, or else the one that has it as a further name."""
+        entry = self._entries.get(name)
+        if entry is None and name in self._aliases:
+            entry = self._entries.get(self._aliases[name])
+        return entry
+
+    def alias(self, name: str, target: str | None) -> None:
+        """Make ``name`` a further name of the function ``target``, or of none any more.
+
+        It shows in no list, and a function that has the name itself goes first.
+        """
+        if target is None:
+            self._aliases.pop(name, None)
+        else:
+            self._aliases[name] = target
+        self.version += 1
+        self._near = None
+
+    def short_names(self) -> dict[str, str]:
+        """The further name of each function that has one, where no function has that name itself."""
+        there = self._entries
+        return {one: name for name, one in self._aliases.items() if name not in there and one in there}
+
+    def target(self, name: str) -> str | None:
+        """What ``name`` is a further name of, whether that can be called now or not."""
+        return self._aliases.get(name)
 
     def nearest(self, name: str, visible: Callable[[Entry], bool]) -> list[str]:
         """Up to three names of ``visible`` functions that look like ``name``.
@@ -216,8 +242,16 @@ class Catalog:
         What it costs does not grow with the number of names.
         """
         if self._near is None:
-            self._near = NearNames(self._entries)
-        return self._near.near(name, lambda one: visible(self._entries[one]))
+            further = (one for one, target in self._aliases.items() if target in self._entries)
+            self._near = NearNames({*self._entries, *further})
+        return self._near.near(name, self._is_visible(visible))
+
+    def _is_visible(self, visible: Callable[[Entry], bool]) -> Callable[[str], bool]:
+        def asked(name: str) -> bool:
+            entry = self.get(name)
+            return entry is not None and visible(entry)
+
+        return asked
 
     def declaring(self, name: str) -> Sequence[EngineRecord]:
         """The engines that declare, or had, a function of this name, whether it can be called or not."""
@@ -238,7 +272,7 @@ class Catalog:
 
     def entries_of(self, engine_id: str) -> Sequence[Entry]:
         """The functions that the engine declares, refused ones included."""
-        return self._by_engine.get(engine_id, ())
+        return tuple(self._by_engine.get(engine_id, {}).values())
 
     def conflicts(self) -> list[Conflict]:
         """Functions that are not served because another engine has their name."""
@@ -285,12 +319,27 @@ class Catalog:
             self._withdraw(record.engine_id, touched)
             if entries:
                 self._by_engine[record.engine_id] = entries
-            for entry in entries:
-                touched.setdefault(entry.name, self._entries.get(entry.name))
-                claims = self._claims.setdefault(entry.name, [])
-                claims.append(entry)
-                if len(claims) > 1:
-                    claims.sort(key=lambda claim: claim.record.source)
+            for entry in entries.values():
+                self._claim(entry, touched)
+        self._settle(touched)
+
+    def amend(self, record: EngineRecord, functions: Iterable[Function], gone: Iterable[str]) -> None:
+        """Add or replace these functions of an engine and take out those named ``gone``, in one step.
+
+        What it costs does not grow with the engine's other functions. The engine is shown if it was not.
+        """
+        if self._records.get(record.engine_id) is not record:
+            self._show(record)
+        mine = self._by_engine.setdefault(record.engine_id, {})
+        touched: dict[str, Entry | None] = {}
+        for name in gone:
+            self._drop(mine.pop(name), touched)
+        for function in functions:
+            entry = Entry(function, record)
+            if entry.name in mine:
+                self._drop(mine[entry.name], touched)
+            mine[entry.name] = entry
+            self._claim(entry, touched)
         self._settle(touched)
 
     def remove(self, engine_id: str) -> EngineRecord | None:
@@ -318,24 +367,34 @@ class Catalog:
                 del self._declaring[name]
         return record
 
-    def _entries_for(self, record: EngineRecord, functions: Iterable[Function]) -> list[Entry]:
+    def _entries_for(self, record: EngineRecord, functions: Iterable[Function]) -> dict[str, Entry]:
         """An entry for each function; an unchanged one keeps its own, with its limits' state."""
-        known = {entry.name: entry for entry in self._by_engine.get(record.engine_id, ())}
+        known = self._by_engine.get(record.engine_id, {})
         entries: dict[str, Entry] = {}
         for function in functions:
             name = function.signature.name
             old = known.get(name)
             same = old is not None and old.record is record and old.function == function
             entries[name] = old if old is not None and same else Entry(function, record)
-        return list(entries.values())
+        return entries
 
     def _withdraw(self, engine_id: str, touched: dict[str, Entry | None]) -> None:
-        for entry in self._by_engine.pop(engine_id, ()):
-            touched.setdefault(entry.name, self._entries.get(entry.name))
-            claims = self._claims[entry.name]
-            claims.remove(entry)
-            if not claims:
-                del self._claims[entry.name]
+        for entry in self._by_engine.pop(engine_id, {}).values():
+            self._drop(entry, touched)
+
+    def _claim(self, entry: Entry, touched: dict[str, Entry | None]) -> None:
+        touched.setdefault(entry.name, self._entries.get(entry.name))
+        claims = self._claims.setdefault(entry.name, [])
+        claims.append(entry)
+        if len(claims) > 1:
+            claims.sort(key=lambda claim: claim.record.source)
+
+    def _drop(self, entry: Entry, touched: dict[str, Entry | None]) -> None:
+        touched.setdefault(entry.name, self._entries.get(entry.name))
+        claims = self._claims[entry.name]
+        claims.remove(entry)
+        if not claims:
+            del self._claims[entry.name]
 
     def _settle(self, touched: Mapping[str, Entry | None]) -> None:
         self.version += 1
@@ -368,12 +427,13 @@ class Catalog:
         """Whether an engine that could serve has lost all its names, or has one of them again."""
         if record.state not in (EngineState.READY, EngineState.CONFLICT):
             return
-        mine = self._by_engine.get(record.engine_id, ())
+        mine = self._by_engine.get(record.engine_id, {}).values()
         if any(self._entries.get(entry.name) is entry for entry in mine):
             if record.state is EngineState.CONFLICT:
                 record.move(EngineState.READY)
         elif mine:
-            keeper = self._claims[mine[0].name][0].record
-            reason = f"the name {mine[0].name!r} is taken: {keeper.title} declares it too, and keeps it"
+            first = next(iter(mine)).name
+            keeper = self._claims[first][0].record
+            reason = f"the name {first!r} is taken: {keeper.title} declares it too, and keeps it"
             if (record.state, record.reason) != (EngineState.CONFLICT, reason):
                 record.move(EngineState.CONFLICT, reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from numbers import Real
 from pathlib import Path
@@ -31,9 +31,9 @@ from enginehost.loader import folder_loader, functions_of
 from enginehost.names import FaceNames
 from enginehost.patience import Impatient, within
 from enginehost.plugins import PluginRegistry
-from enginehost.policy import Policy, load_policy, policy_for
+from enginehost.policy import Policy, policy_for
 from enginehost.policy_words import unknown_faces
-from enginehost.record import Recorder, Sink
+from enginehost.record import Recorder, Sink, Stats
 from enginehost.redaction import Redactor
 from enginehost.runtime import Runtime
 from enginehost.secrets import Secrets
@@ -131,7 +131,7 @@ class Host:
         self._recorder = Recorder((), lossless=settings.audit.path is not None)
         self._invoker = Invoker(
             self.catalog,
-            policy_for(settings),
+            self._read_policy(),
             self._recorder,
             default_timeout=settings.default_timeout or _FOREVER,
             max_result_bytes=settings.max_result_bytes,
@@ -303,6 +303,20 @@ class Host:
         """
         self._invoker.refuse(call, error, peer=peer)
 
+    def watch_starts(self, heard: Callable[[Call], None] | None) -> None:
+        """For the databus: tell ``heard`` of each call that begins, on the event loop; ``None``: nobody.
+
+        It runs on the call path, and must neither wait nor raise.
+        """
+        self._invoker.tracing.watch(heard)
+
+    def watch_ends(self, sink: Sink) -> Callable[[], None]:
+        """For the databus: give ``sink`` the records of calls, on the thread that writes them.
+
+        Until the returned function is called.
+        """
+        return self._recorder.add(sink)
+
     # What there is
 
     def functions(self, caller: Caller | None = None, tags: Iterable[str] = ()) -> list[Entry]:
@@ -340,6 +354,10 @@ class Host:
             except Impatient as error:
                 raise EngineUnavailable(str(error), state="loading", reason=str(error)) from None
 
+    def stats(self, name: str) -> Stats | None:
+        """For the databus: the counters of a function; ``None`` before its first call."""
+        return self._invoker.stats.get(name)
+
     def visible(self, name: str, caller: Caller) -> Entry | None:
         """For faces: the function ``name``, if there is one and ``caller`` may view it."""
         return self._invoker.visible(name, caller)
@@ -373,6 +391,7 @@ class Host:
         """What is wrong with no engine: policy, folder, databus, plugins, what is no file in the folder."""
         found = [*self._problems, *doubts(self.settings, self.folder)]
         found += unknown_faces(self.policy, self._contributions.faces)
+        found += self.bus.problems() if self.bus is not None else []
         if self._following is not None:
             found += [*self._following.problems(), *self._following.unusable()]
         return found + [
@@ -423,7 +442,7 @@ class Host:
             _log.info("no policy file is set, so there is none to read again")
             return
         try:
-            self._invoker.policy = load_policy(policy.file)
+            self._invoker.policy = self._read_policy()
         except ConfigError as error:
             self._note("policy", error)
             raise
@@ -537,6 +556,12 @@ class Host:
     def _policy_file(self) -> Path | None:
         policy = self.settings.policy
         return policy.file.absolute() if policy is not None and policy.file is not None else None
+
+    def _read_policy(self) -> Policy:
+        bus = self._databus
+        if bus is None or isinstance(bus, str):
+            return policy_for(self.settings)
+        return policy_for(self.settings, allow_unsigned=bus.allow_unsigned, reachable=not bus.loopback)
 
     def _policy_changed(self) -> None:
         try:

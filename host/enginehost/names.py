@@ -131,19 +131,29 @@ class FaceNames:
     """The names of one catalog on one kind of face: one to one, whatever the order of ``names``.
 
     A mapped name that is taken (by a name that fits, or by another mapped one) is mapped again with
-    a further hash; only then does a name on the face depend on what else the catalog holds.
+    a further hash; only then does a name on the face depend on what else the catalog holds. A name that does
+    not fit has its short name on the face where that fits: ``short`` has those, which no other name is.
     """
 
-    def __init__(self, names: Iterable[str], kind: str | NameRule) -> None:
+    def __init__(
+        self, names: Iterable[str], kind: str | NameRule, short: Mapping[str, str] | None = None
+    ) -> None:
         rule = kind if isinstance(kind, NameRule) else name_rule(kind)
         every = frozenset(names)
         self._fitting = frozenset(name for name in every if rule.fits(name))
         self._faces: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        for name in sorted(every - self._fitting):
-            face = self._free(name, rule)
-            self._faces[name] = face
-            self._names[face] = name
+        rest = sorted(every - self._fitting)
+        for name in rest:
+            if short and (face := short.get(name)) is not None and rule.fits(face):
+                self._take(name, face)
+        for name in rest:
+            if name not in self._faces:
+                self._take(name, self._free(name, rule))
+
+    def _take(self, name: str, face: str) -> None:
+        self._faces[name] = face
+        self._names[face] = name
 
     def _free(self, name: str, rule: NameRule) -> str:
         attempt = 0

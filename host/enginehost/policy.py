@@ -254,11 +254,37 @@ def authenticated_policy() -> Policy:
     return Policy(rules, origin="the built-in policy for authenticated callers")
 
 
-def policy_for(settings: HostSettings) -> Policy:
-    """The policy that the settings ask for, a built-in one where they name none."""
+def policy_for(
+    settings: HostSettings, *, allow_unsigned: Iterable[str] = (), reachable: bool = False
+) -> Policy:
+    """The policy that the settings ask for, a built-in one where they name none.
+
+    ``databus.allow_unsigned`` adds a rule to it; ``allow_unsigned`` are further such functions.
+    ``reachable``: other machines reach the host in a way that the settings do not tell.
+    """
+    policy = _asked_for(settings, reachable)
+    functions = (*settings.databus.allow_unsigned, *allow_unsigned)
+    return _with_unsigned(policy, functions) if functions else policy
+
+
+def _asked_for(settings: HostSettings, reachable: bool) -> Policy:
     written = settings.policy
     if written is not None and written.file is not None:
         return load_policy(written.file)
     if written is not None:
         return Policy(written, origin=str(settings.config_file or "the settings"))
-    return authenticated_policy() if settings.authenticates or not settings.on_loopback else open_policy()
+    if settings.authenticates or reachable or not settings.on_loopback:
+        return authenticated_policy()
+    return open_policy()
+
+
+def _with_unsigned(policy: Policy, functions: tuple[str, ...]) -> Policy:
+    rule = Rule(
+        name="databus.allow_unsigned",
+        allow="call",
+        callers="anonymous",
+        faces=("databus",),
+        functions=functions,
+    )
+    rules = PolicyRules(default=policy.written.default, rules=(*policy.written.rules, rule))
+    return Policy(rules, origin=policy.origin, places=policy.places)

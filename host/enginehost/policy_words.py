@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.policy import Policy, matcher
 from enginehost.yaml_document import Place
 
 if TYPE_CHECKING:
-    from enginehost.auth_settings import TokenSettings
     from enginehost.signature import FunctionSignature
 
 FACES = frozenset({"databus", "http", "python"})
@@ -33,14 +32,38 @@ def idle_functions(policy: Policy, signatures: Collection[FunctionSignature]) ->
     return [*_idle(policy, "functions", "function", names), *_idle(policy, "tags", "tag", tags)]
 
 
-def idle_callers(policy: Policy, tokens: Collection[TokenSettings]) -> list[Diagnostic]:
-    """Warnings for ``subjects``, ``scopes`` and ``tenants`` that no token has, where tokens alone prove."""
-    scopes = {scope for token in tokens for scope in token.scopes}
-    tenants = {token.tenant for token in tokens if token.tenant}
+class Owner(Protocol):
+    """Who can prove who they are: a token of the settings, a trusted key of the databus."""
+
+    @property
+    def name(self) -> str:
+        """The subject."""
+        ...
+
+    @property
+    def scopes(self) -> Collection[str]:
+        """What the proof grants."""
+        ...
+
+    @property
+    def tenant(self) -> str:
+        """The customer."""
+        ...
+
+
+def idle_callers(policy: Policy, tokens: Collection[Owner], keys: Collection[Owner] = ()) -> list[Diagnostic]:
+    """Warnings for ``subjects``, ``scopes`` and ``tenants`` that no token and no trusted key has.
+
+    For hosts where these alone prove who somebody is.
+    """
+    owners = [*tokens, *keys]
+    proof = "token or trusted key" if keys else "token"
+    scopes = {scope for owner in owners for scope in owner.scopes}
+    tenants = {owner.tenant for owner in owners if owner.tenant}
     return [
-        *_idle(policy, "subjects", "token named", {token.name for token in tokens}),
-        *_idle(policy, "scopes", "token with the scope", scopes),
-        *_idle(policy, "tenants", "token of the tenant", tenants),
+        *_idle(policy, "subjects", f"{proof} named", {owner.name for owner in owners}),
+        *_idle(policy, "scopes", f"{proof} with the scope", scopes),
+        *_idle(policy, "tenants", f"{proof} of the tenant", tenants),
     ]
 
 

@@ -253,6 +253,15 @@ class Recorder:
         """Records that were lost, in the queue or by a sink."""
         return self._refused + self._lost
 
+    def add(self, sink: Sink) -> Callable[[], None]:
+        """Give records to ``sink`` too, after the others, until the returned function is called."""
+        self.sinks = [*self.sinks, sink]
+
+        def remove() -> None:
+            self.sinks = [one for one in self.sinks if one is not sink]
+
+        return remove
+
     def start(self) -> None:
         """Start the writer thread."""
         self._thread.start()

@@ -25,7 +25,7 @@ from enginehost.address import format_address, is_loopback, parse_address
 from enginehost.auth_settings import OidcSettings, TokenSettings, UserPath, at_home
 from enginehost.checked_model import Section, checked, joined
 from enginehost.errors import ConfigError
-from enginehost.policy_rules import PolicyRules, Word, Words
+from enginehost.policy_rules import PolicyRules, Word, Words, split_commas
 from enginehost.settings_layers import (
     PREFIX,
     Layer,
@@ -115,8 +115,75 @@ class DatabusSettings(Section):
     transport: str = Field(
         default="cyclone", min_length=1, description="cyclone, or a transport that a plugin adds."
     )
-    tags: tuple[str, ...] = Field(
+    tags: Words = Field(
         default=(), description="Only functions that have one of these tags are on the bus; absent: all."
+    )
+    peers: Words = Field(
+        default=(), description="Addresses to look for participants at, where multicast does not reach them."
+    )
+    fragment_bytes: int | None = Field(
+        default=None,
+        ge=1_000,
+        le=60_000,
+        description="The largest piece in one datagram; absent: 60,000 on loopback, else 1,300 (one frame).",
+    )
+    lease: float = Field(
+        default=2.0,
+        ge=1,
+        le=3_600,
+        description="Seconds after which a participant that is not heard of has left.",
+    )
+    max_request_bytes: Size = Field(
+        default=ByteSize(10 << 20), description="The largest arguments of a call from the databus, as JSON."
+    )
+    key_file: UserPath | None = Field(
+        default=None,
+        description="The key that signs; absent: databus/key.pem in state_dir, if that is there.",
+    )
+    trust_file: UserPath | None = Field(
+        default=None, description="The keys that are trusted; absent: databus/trusted.yaml in state_dir."
+    )
+    sign: bool | Literal["auto"] = Field(
+        default="auto", description="auto: sign where there is a key and the interface is not loopback."
+    )
+    accept: Literal["auto", "any", "trusted"] = Field(
+        default="auto",
+        description="Whose functions enter the catalog: any peer's, or those that a trusted key signed; "
+        "auto: any on loopback, else trusted.",
+    )
+    allow_unsigned: Words = Field(
+        default=(), description="Functions (names, or patterns with * and ?) that unsigned requests may call."
+    )
+    events: bool = Field(
+        default=True, description="Whether calls, functions and the log are told to monitors that listen."
+    )
+    log_level: Literal["auto", "debug", "info", "warning", "error", "off"] = Field(
+        default="auto",
+        description="The least severe line of the log that monitors are told; off: none; "
+        "auto: warning on loopback, else off.",
+    )
+    profiles: Annotated[tuple[Literal["genesis1", "genesis2"], ...], BeforeValidator(split_commas)] = Field(
+        default=("genesis1",), description="genesis1 holds always; genesis2 adds the topics of Genesis 0.3."
+    )
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: Any) -> Any:
+        return "off" if value is False else value.lower() if isinstance(value, str) else value
+
+    directory: bool = Field(
+        default=True,
+        description="Whether functions of other hosts enter the catalog, and can be called here.",
+    )
+    let_in_services: Words = Field(
+        default=(), description="Patterns: only these services of others; absent: all."
+    )
+    let_in_functions: Words = Field(
+        default=(),
+        description="Patterns: only these functions of others, by name or service.name; absent: all.",
+    )
+    let_in_tags: Words = Field(
+        default=(), description="Patterns: only functions of others with one of these tags; absent: all."
     )
 
 

@@ -39,7 +39,8 @@ class ToolSets:
         rule = name_rule(kind)
         version, names = self._names.get(rule, (-1, None))
         if names is None or version != self._catalog.version:
-            names = FaceNames((entry.name for entry in self._catalog), rule)
+            catalog = self._catalog
+            names = FaceNames((entry.name for entry in catalog), rule, catalog.short_names())
             self._names[rule] = (self._catalog.version, names)
         return names
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of calls, made only where somebody set up an SDK.
+"""Beginnings of calls, for those who watch them: OpenTelemetry spans, made only where somebody set up an SDK.
 
 Without one the API's no-op span would still cost 4 µs a call, so the host looks once a second
 whether a provider has appeared and otherwise makes none.
@@ -6,6 +6,7 @@ whether a provider has appeared and otherwise makes none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from enginehost.engine import CURRENT, Call
@@ -15,11 +16,20 @@ from enginehost.trace_context import state_members
 
 
 class Tracing:
-    """Starts and ends the span of a call."""
+    """Starts and ends the span of a call, and tells of its start. ``on``: somebody watches at all."""
 
     def __init__(self) -> None:
         self.on = False
         self._tracer: Any = None
+        self._heard: Callable[[Call], None] | None = None
+
+    def watch(self, heard: Callable[[Call], None] | None) -> None:
+        """Tell ``heard`` of each call that starts, with its final ids; ``None``: nobody any more.
+
+        It runs on the call path, and must neither wait nor raise.
+        """
+        self._heard = heard
+        self.on = heard is not None or self._tracer is not None
 
     def refresh(self) -> None:
         """Look whether a tracer provider that records is set."""
@@ -28,15 +38,22 @@ class Tracing:
         provider = trace.get_tracer_provider()
         no_op = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
         self._tracer = None if no_op else provider.get_tracer("enginehost")
-        self.on = self._tracer is not None
+        self.on = self._heard is not None or self._tracer is not None
 
     def start(self, call: Call, *, current: bool = True) -> Any:
-        """A span for ``call``, which takes over its ids; give the result to :meth:`end`.
+        """A span for ``call``, if calls are traced; give what is not ``None`` to :meth:`end`.
 
-        Whether it is recorded is the sampler's word, which knows whether the caller records its own.
+        The call takes over its ids. Whether it is recorded is the sampler's word, which knows whether the
+        caller records its own.
         ``current`` makes it the parent of what the function traces. A stream's span is not: its
         consumer may close it from another context.
         """
+        started = None if self._tracer is None else self._span(call, current=current)
+        if self._heard is not None:
+            self._heard(call)
+        return started
+
+    def _span(self, call: Call, *, current: bool) -> Any:
         from opentelemetry import context, trace
 
         span = self._tracer.start_span(

@@ -197,13 +197,15 @@ class Site:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
         }
-        if not self.bus:
+        if self.bus:
+            self.environment["ENGINEHOST_DATABUS__DOMAIN"] = str(self.domain)
+        else:
             self.environment["ENGINEHOST_DATABUS__ENABLED"] = "false"
 
     def here(self, text: str) -> str:
         """A page's text with the ports and the domain that are free here."""
         text = text.replace(":8484", f":{self.port}").replace(":8585", f":{self.weather_port}")
-        text = re.sub(r"(DOMAIN = |--domain )0\b", rf"\g<1>{self.domain}", text)
+        text = re.sub(r"(DOMAIN = |--domain |domain=)0\b", rf"\g<1>{self.domain}", text)
         # the interpreter of the tests stays as it is: what a page installs goes beside the page
         install = f"pip install --quiet --no-deps --no-build-isolation --target {self.site_packages}"
         return re.sub(r"^pip install (?:-e )?", f"{install} ", text, flags=re.MULTILINE)
@@ -320,9 +322,10 @@ def follow(tmp_path: Path, dds_domain: int, models: int) -> Iterator[Callable[[s
     sites: list[Site] = []
 
     def through(page: str) -> None:
-        if "from cyclonedds" in page:
+        bus = any(word in page for word in ("cyclonedds", "--bus", "import Client", "enginehost databus"))
+        if bus:
             pytest.importorskip("cyclonedds")
-        site = Site(tmp_path, dds_domain, "cyclonedds" in page, model_port=models)
+        site = Site(tmp_path, dds_domain, bus, model_port=models)
         sites.append(site)
         for block in blocks_of(page):
             site.follow(block)

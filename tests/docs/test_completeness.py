@@ -187,6 +187,8 @@ def vars_of(cls: type) -> list[str]:
         "call_json",
         "stream_json",
         "refuse",
+        "watch_starts",
+        "watch_ends",
         "face_names",
         "accepting",
         "in_flight",

@@ -20,7 +20,7 @@ from enginehost.secrets import Secrets
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"sh", "python", "properties", "json", "yaml", "toml", "text"}
+LANGUAGES = {"sh", "python", "properties", "json", "yaml", "toml", "text", "xml"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enginehost.caller import LOCAL, Caller, anonymous
+from enginehost.databus import DatabusConfig
 from enginehost.errors import ConfigError
+from enginehost.host import Host
 from enginehost.policy import (
     CALL,
     VIEW,
@@ -139,6 +141,54 @@ def test_the_settings_choose_the_policy(tmp_path: Path):
     file = tmp_path / "p.yaml"
     file.write_text("default: call\n")
     assert policy_for(HostSettings.model_validate({"policy": str(file)})).rights(nobody, ADD) == VIEW | CALL
+
+
+NOBODY = anonymous("databus")
+
+
+def test_functions_may_be_opened_to_unsigned_requests_under_any_policy(tmp_path: Path):
+    file = tmp_path / "p.yaml"
+    file.write_text("default: deny\n")
+    opened = {"databus": {"interface": "eth0", "allow_unsigned": "add, weather_*"}}
+    for policy_given in ({}, {"policy": str(file)}, {"policy": {"default": "view"}}):
+        made = policy_for(HostSettings.model_validate(opened | policy_given))
+        assert made.may_call(NOBODY, ADD)
+        assert "'databus.allow_unsigned'" in made.explain(NOBODY, ADD).call_by
+        assert not made.may_call(NOBODY, FunctionSignature("subtract"))
+        assert made.may_call(NOBODY, FunctionSignature("weather_now"))
+        assert not made.may_call(anonymous("http"), ADD)
+
+
+def test_what_is_opened_to_unsigned_requests_can_be_denied(tmp_path: Path):
+    file = tmp_path / "p.yaml"
+    file.write_text("rules:\n- name: no sums\n  deny: call\n  functions: add\n")
+    settings = {"databus": {"allow_unsigned": ["*"]}, "policy": str(file)}
+    made = policy_for(HostSettings.model_validate(settings))
+    assert made.rights(NOBODY, ADD) == VIEW
+    assert "'no sums'" in made.explain(NOBODY, ADD).call_by
+
+
+def test_a_policy_that_is_read_again_keeps_what_is_opened_to_unsigned_requests(tmp_path: Path):
+    file = tmp_path / "p.yaml"
+    file.write_text("default: deny\n")
+    settings = HostSettings.model_validate(
+        {"databus": {"allow_unsigned": ["add"]}, "policy": str(file), "state_dir": tmp_path}
+    )
+    host = Host(None, None, settings=settings)
+    assert host.policy.may_call(NOBODY, ADD)
+    file.write_text("default: view\n")
+    host.reload_policy()
+    assert host.policy.rights(anonymous("http"), ADD) == VIEW
+    assert host.policy.may_call(NOBODY, ADD)
+
+
+def test_a_program_that_takes_the_bus_off_loopback_opens_nothing_by_that(tmp_path: Path):
+    settings = HostSettings(state_dir=tmp_path)
+    assert Host(None, DatabusConfig(), settings=settings).policy.may_call(NOBODY, ADD)
+    reachable = DatabusConfig(interface="eth0", allow_unsigned=("subtract",))
+    policy = Host(None, reachable, settings=settings).policy
+    assert not policy.may_view(NOBODY, ADD)
+    assert policy.may_call(NOBODY, FunctionSignature("subtract"))
 
 
 @pytest.mark.parametrize(

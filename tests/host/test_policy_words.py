@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from enginehost.auth_settings import TokenSettings
 from enginehost.caller import anonymous
+from enginehost.databus.keys import written
+from enginehost.databus.trust import KeyEntry
 from enginehost.diagnostics import Severity
 from enginehost.policy import Policy, load_policy
 from enginehost.policy_rules import PolicyRules, Rule
@@ -66,6 +68,10 @@ def test_what_no_token_has_is_told() -> None:
         "there is no token named 'cj'",
         "there is no token with the scope 'other'",
         "there is no token of the tenant 'acne'",
+    ]
+    key = KeyEntry(name="cj", key=written(bytes(32)), scopes=("other",))
+    assert [one.message.split(": ", 1)[1] for one in idle_callers(words, [token], [key])] == [
+        "there is no token or trusted key of the tenant 'acne'",
     ]
 
 

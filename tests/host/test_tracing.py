@@ -95,7 +95,7 @@ async def over_the_databus(host: Host, name: str, flags: str, **metadata: str) -
     replies: list[ExecutionReply] = []
 
     class Transport:
-        async def reply(self, reply: ExecutionReply, to: str) -> bool:
+        async def reply(self, reply: ExecutionReply, source: str, partition: str) -> bool:
             replies.append(reply)
             return True
 
@@ -108,10 +108,10 @@ async def over_the_databus(host: Host, name: str, flags: str, **metadata: str) -
         max_request_bytes=1000,
     )
     metadata["traceparent"] = f"00-{TRACE}-{PARENT}-{flags}"
-    request = ExecutionRequest("1", name, "{}", 0, json.dumps(metadata), "writer")
+    request = ExecutionRequest("1", name, b"{}", 0, json.dumps(metadata).encode(), "writer")
     await responder.receive([request])
     await responder.close(drain=20)
-    return replies[0].result
+    return replies[0].result.decode()
 
 
 def parent_of(span: ReadableSpan) -> trace.SpanContext:

@@ -45,7 +45,7 @@ class Wire:
         self.closed = False
         self.fails: set[str] = set()
 
-    async def serve(self, handler: Any) -> None:
+    async def serve(self, handler: Any, partition: str, gone: Any) -> None:
         self.handler = handler
         if "serve" in self.fails:
             raise OSError("no perch")
@@ -58,14 +58,23 @@ class Wire:
             self.capabilities |= {one.name: one for one in capabilities}
             self.changed.notify_all()
 
-    async def withdraw(self, function_ids: Sequence[str]) -> None:
+    async def withdraw(self, function_ids: Sequence[str], *, dispose: bool = True) -> None:
         gone = [name for name, one in self.capabilities.items() if one.function_id in function_ids]
         for name in gone:
             del self.capabilities[name]
 
-    async def reply(self, reply: ExecutionReply, source: str) -> bool:
+    async def reply(self, reply: ExecutionReply, source: str, partition: str = "") -> bool:
         await self.replies.put(reply)
         return True
+
+    async def listen(self, handler: Any, partition: str, gone: Any) -> None:
+        """Nobody else is on this bus."""
+
+    async def watch(self, watcher: Any) -> None:
+        """Nobody else is on this bus."""
+
+    def listened(self, topic: str) -> bool:
+        return False
 
     async def close(self) -> None:
         self.closed = True
@@ -118,10 +127,10 @@ async def test_the_setting_names_a_transport_and_functions_are_called_over_it(
         assert (about["transport"], about["birds"]) == ("carrier-pigeon", 1)
         await host.add_engine(EngineRecord("echo", "Test"), echo("echo"))
         capability = await wire.sees("echo")
-        await wire.handler([ExecutionRequest("r1", capability.function_id, '{"a": 1}', 0, "")])
+        await wire.handler([ExecutionRequest("r1", capability.function_id, b'{"a": 1}', 0, b"")])
         async with asyncio.timeout(20):
             reply = await wire.replies.get()
-        assert (reply.status, reply.result) == (0, '{"a":1}')
+        assert (reply.status, reply.result) == (0, b'{"a":1}')
     assert wire.closed
     assert wire.capabilities == {}
 
@@ -138,7 +147,7 @@ async def test_what_peers_may_only_see_is_not_called_public(tmp_path: Path) -> N
         free, kept = [await wires[0].sees(name) for name in ("free", "kept")]
         await bus.stop()
     assert json.loads(free.security_requirements) == {"level": "public"}
-    assert json.loads(kept.security_requirements) == {}
+    assert json.loads(kept.security_requirements)["level"] == "authenticated"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ class HostCommands(Commands):
         "doctor": "Say in one page what is wrong here and how to mend it.",
         "plugins": "List the plugins and the kinds of engine they provide.",
         "policy": "Explain who may view and call what.",
+        "databus": "Look at the databus: who and what is on it, and what is wrong.",
         "token": "Make a bearer token and the settings that accept it.",
     }
 

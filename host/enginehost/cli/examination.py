@@ -16,6 +16,9 @@ from enginehost.cli.provenance import given_settings
 from enginehost.cli.secrecy import learn_from
 from enginehost.cli.source import Where, require_folder
 from enginehost.contributions import collect
+from enginehost.databus.config import config_of, trust_file
+from enginehost.databus.keys import signing_key
+from enginehost.databus.trust import read_trust
 from enginehost.engine import EngineState
 from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.host import Host
@@ -53,7 +56,7 @@ def _settings(where: Where, found: list[Finding]) -> HostSettings:
         found.append(doubtful("settings", "what follows is said of the default settings"))
         return HostSettings()
     found += [of_diagnostic("settings", one) for one in doubts(settings, where.folder)]
-    found += [*_callers(settings), *_policy(settings)]
+    found += [*_callers(settings), *_keys(settings), *_policy(settings)]
     return settings
 
 
@@ -71,6 +74,20 @@ def _callers(settings: HostSettings) -> Iterator[Finding]:
         )
     else:
         yield fine("access", "no tokens and no issuers: every caller is anonymous")
+
+
+def _keys(settings: HostSettings) -> Iterator[Finding]:
+    """With what the host signs on the databus, and whose signatures count."""
+    if settings.databus.enabled is False:
+        return
+    try:
+        key, trusted = signing_key(config_of(settings)), read_trust(trust_file(settings)).keys
+    except ConfigError as error:
+        yield from of_error("access", error)
+        return
+    if key or trusted:
+        signs = f"signs with the key {key.id}" if key else "signs nothing"
+        yield fine("access", f"databus: {signs}; {counted(len(trusted), 'trusted key')}")
 
 
 def _policy(settings: HostSettings) -> Iterator[Finding]:
@@ -92,8 +109,12 @@ def _words_of_policy(settings: HostSettings, host: Host) -> list[Finding]:
     declared = (record.declared for record in host.catalog.records.values() if record.declared)
     found = unknown_faces(policy, collect(PluginRegistry()).faces)
     found += idle_functions(policy, [*(entry.signature for entry in host.catalog), *declared])
-    if settings.tokens and not settings.oidc:
-        found += idle_callers(policy, settings.tokens)
+    try:
+        keys = read_trust(trust_file(settings)).keys
+    except ConfigError:
+        return [of_diagnostic("policy", one) for one in found]  # it has been told
+    if (settings.tokens or keys) and not settings.oidc:
+        found += idle_callers(policy, settings.tokens, keys)
     return [of_diagnostic("policy", one) for one in found]
 
 

@@ -14,14 +14,12 @@ from enginehost.serve.views import description, engines, summary
 from enginehost.settings import load_settings
 
 
-class FolderSource:
-    """The functions of a folder, for the person who owns it: the policy binds those from outside."""
+class HostSource:
+    """The functions of a host of this process, for the person who owns it: the policy binds others."""
 
-    def __init__(self, folder: Path, config: Path | None = None) -> None:
-        self.host = Host(
-            folder, None, settings=load_settings(folder, config=config), watch=False, ahead=False
-        )
-        learn_from(self.host.redactor)
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        learn_from(host.redactor)
 
     async def __aenter__(self) -> Self:
         await self.host.start()
@@ -73,3 +71,11 @@ class FolderSource:
         async with aclosing(self.host.stream_json(call, arguments, timeout=timeout)) as items:
             async for item in items:
                 yield item
+
+
+class FolderSource(HostSource):
+    """The functions of a folder."""
+
+    def __init__(self, folder: Path, config: Path | None = None) -> None:
+        settings = load_settings(folder, config=config)
+        super().__init__(Host(folder, None, settings=settings, watch=False, ahead=False))

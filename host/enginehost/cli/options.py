@@ -41,6 +41,17 @@ Token = Annotated[
         show_default=False,
     ),
 ]
+OnBus = Annotated[
+    bool,
+    typer.Option("--bus", help="What is on the databus, in place of a folder; needs no host here."),
+]
+Domain = Annotated[
+    int | None, typer.Option(min=0, max=232, help="With --bus: the DDS domain (0).", show_default=False)
+]
+BusInterface = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="With --bus: the network interface (lo).", show_default=False),
+]
 Tags = Annotated[
     str, typer.Option(help="Only functions with one of these tags (comma-separated).", show_default=False)
 ]

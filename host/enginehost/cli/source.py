@@ -57,6 +57,24 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BusPlace:
+    """Where on the databus to look, as far as the command line says; the settings say the rest."""
+
+    domain: int | None = None
+    interface: str | None = None
+
+    @classmethod
+    def given(cls, bus: bool, domain: int | None, interface: str | None) -> Self | None:
+        """The place that the options name. Raises :class:`CommandError` for those that go with --bus only."""
+        if bus:
+            return cls(domain, interface)
+        for option, said in (("--domain", domain), ("--bus-interface", interface)):
+            if said is not None:
+                raise CommandError(f"{option} has no effect without --bus", hint="add --bus, or leave it out")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     """What the command line said about the source."""
 
@@ -64,6 +82,7 @@ class Where:
     config: Path | None = None
     url: str | None = None
     token: str | None = None
+    bus: BusPlace | None = None
 
     @classmethod
     def given(
@@ -73,6 +92,7 @@ class Where:
         url: str | None,
         token: str | None,
         path: Path | None = None,
+        bus: BusPlace | None = None,
     ) -> Self:
         """The source that the options, and an argument ``path``, name; without any it is the folder ``smss``.
 
@@ -87,22 +107,37 @@ class Where:
                     f"{name} {given} has no effect beside --url, which asks a running host",
                     hint="leave one of the two out",
                 )
-        return cls(path or folder or DEFAULT_FOLDER, config, url, token)
+        if bus is not None and (found := url or path or folder):
+            raise CommandError(
+                f"{found} has no effect beside --bus, which asks the databus", hint="leave one of the two out"
+            )
+        return cls(path or folder or DEFAULT_FOLDER, config, url, token, bus)
 
     @property
     def name(self) -> str:
         """The source, as one speaks of it."""
-        return self.url or str(self.folder)
+        return "the databus" if self.bus is not None else self.url or str(self.folder)
 
     @property
     def doctor(self) -> str:
         """The command that examines the same place."""
+        if self.bus is not None:
+            return shlex.join(["enginehost", "databus", *self.options[1:]])
         options = ["--url", self.url] if self.url else []
         if not self.url and self.folder != DEFAULT_FOLDER:
             options.append(str(self.folder))
         if not self.url and self.config is not None:
             options += ["--config", str(self.config)]
         return shlex.join(["enginehost", "doctor", *options])
+
+    @property
+    def options(self) -> list[str]:
+        """The options that make a command ask the same source, where it is no folder."""
+        if self.bus is None:
+            return ["--url", self.url] if self.url else []
+        options = ["--bus"]
+        options += ["--domain", str(self.bus.domain)] if self.bus.domain is not None else []
+        return options + (["--bus-interface", self.bus.interface] if self.bus.interface is not None else [])
 
     @property
     def validate(self) -> str:
@@ -121,6 +156,8 @@ class Where:
 
     def open(self) -> AbstractAsyncContextManager[Source]:
         """The source, ready to be asked."""
+        if self.bus is not None:
+            return _on_bus(self, self.bus)
         return _remote(self) if self.url else _local(self)
 
 
@@ -141,6 +178,14 @@ async def _local(where: Where) -> AsyncGenerator[Source]:
     async with FolderSource(where.folder, where.config) as source:
         with _hinted(where):
             yield source
+
+
+@asynccontextmanager
+async def _on_bus(where: Where, bus: BusPlace) -> AsyncGenerator[Source]:
+    from enginehost.cli.bus import BusSource
+
+    async with BusSource(where.folder, where.config, bus.domain, bus.interface) as source:
+        yield source
 
 
 @contextmanager

@@ -101,7 +101,8 @@ async def databus(settings: HostSettings) -> Finding:
         return found("databus", error.message, "pip install cyclonedds, or databus: off" if missing else "")
     await leave(transport)
     by = "" if bus.transport == OWN_TRANSPORT else f" by the transport {bus.transport}"
-    return fine("databus", f"domain {bus.domain} on interface {bus.interface}{by}, as service {bus.service}")
+    where = f"domain {bus.domain} on interface {bus.interface}{by}, as service {bus.service}"
+    return fine("databus", f"{where}; `enginehost databus` shows who else is there")
 
 
 def audit(settings: HostSettings) -> Iterator[Finding]:

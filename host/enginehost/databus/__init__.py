@@ -6,22 +6,71 @@ The vendor's library is loaded when a :class:`Databus` starts, not before.
 from __future__ import annotations
 
 from enginehost.databus.bus import BusHost, Databus
+from enginehost.databus.client import BusChange, BusEvent, Client, SyncClient
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.port import (
+    DEFAULT_PARTITION,
     Capability,
     ExecutionReply,
     ExecutionRequest,
+    Gone,
+    ReplyHandler,
     RequestHandler,
+    Sighting,
     Transport,
+    Watcher,
+)
+from enginehost.databus.struct import (
+    Enumeration,
+    Kind,
+    Member,
+    Profile,
+    Struct,
+    Topic,
+)
+from enginehost.databus.types import (
+    FUNCTION_CAPABILITY,
+    FUNCTION_EXECUTION_REPLY,
+    FUNCTION_EXECUTION_REQUEST,
+    FUNCTION_REPLY,
+    FUNCTION_REQUEST,
+    GENESIS_RPC_REPLY,
+    GENESIS_RPC_REQUEST,
+    TOPICS,
+    types_of,
 )
 
 __all__ = [
+    "DEFAULT_PARTITION",
+    "FUNCTION_CAPABILITY",
+    "FUNCTION_EXECUTION_REPLY",
+    "FUNCTION_EXECUTION_REQUEST",
+    "FUNCTION_REPLY",
+    "FUNCTION_REQUEST",
+    "GENESIS_RPC_REPLY",
+    "GENESIS_RPC_REQUEST",
+    "TOPICS",
+    "BusChange",
+    "BusEvent",
     "BusHost",
     "Capability",
+    "Client",
     "Databus",
     "DatabusConfig",
+    "Enumeration",
     "ExecutionReply",
     "ExecutionRequest",
+    "Gone",
+    "Kind",
+    "Member",
+    "Profile",
+    "ReplyHandler",
     "RequestHandler",
+    "Sighting",
+    "Struct",
+    "SyncClient",
+    "Topic",
     "Transport",
+    "Watcher",
+    "types_of",
 ]

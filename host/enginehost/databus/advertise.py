@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from enginehost.catalog import Catalog, Change, ChangeKind, Entry
 from enginehost.databus.capability import capability_of
+from enginehost.databus.describing import DESCRIBE
+from enginehost.databus.directory import KIND
+from enginehost.databus.guard import Guard
 from enginehost.databus.identity import Identity
+from enginehost.databus.offering import Offering
 from enginehost.databus.port import Capability, Transport
 from enginehost.policy import CALL, VIEW
+from enginehost.record import Stats
 from enginehost.signature import FunctionSignature
 
 log = logging.getLogger("enginehost.databus")
@@ -20,18 +26,27 @@ log = logging.getLogger("enginehost.databus")
 BATCH = 100
 """Functions described and written in one go, on a thread; between two the event loop has its turn."""
 
-GONE_KEPT = 10_000
-"""Ids of functions that went: a peer that calls one late is told so."""
-
 WRITE_PATIENCE = 30.0
 """Seconds that writing one batch may take; then the next has its turn."""
 
 WITHDRAW_PATIENCE = 1.0
 """Seconds that withdrawing everything may take when the host leaves the bus."""
 
+MEASURE_EVERY = 30.0
+"""Seconds between two looks at what was measured of functions; only what changed is written."""
+
+Rights = Callable[[FunctionSignature], int]
+"""Whether some peer may view a function (``VIEW``), and whether any may call it (``CALL``)."""
+
+
+def _unmeasured(name: str) -> Stats | None:
+    """The default of ``stats``."""
+    return None
+
 
 class Advertiser:
-    """Follows the catalog. ``rights`` says what peers may do with a function (see ``policy.py``).
+    """Follows the catalog. ``stats`` has what was measured of a function; ``guard`` signs; ``second_era``:
+    Genesis 0.3 hears of the functions too.
 
     Changes are noted at once and written by one task in order; of several changes of one function
     only the last is written.
@@ -43,27 +58,38 @@ class Advertiser:
         transport: Transport,
         identity: Identity,
         service: str,
-        rights: Callable[[FunctionSignature], int],
+        rights: Rights,
+        *,
+        stats: Callable[[str], Stats | None] = _unmeasured,
+        guard: Guard | None = None,
+        second_era: bool = False,
     ) -> None:
         self._catalog = catalog
-        self._transport = transport
         self._identity = identity
         self._service = service
         self._rights = rights
-        self._names: dict[str, str] = {}
-        self._ids: dict[str, str] = {}
-        self._gone: dict[str, str] = {}
+        self._stats = stats
+        self._guard = guard
+        self._offering = Offering(transport, second_era=second_era)
+        self._describe_id = identity.function_id(service, DESCRIBE)
         self._pending: dict[str, Entry | None] = {}
+        self._told: dict[str, int] = {}
+        """Calls of each function that its capability counts."""
         self._writing = 0
+        self._renewing = False
         self._wake = asyncio.Event()
         self.refresh()
         self._unsubscribe = catalog.subscribe(self._heard)
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="databus-advertiser")
+        loop = asyncio.get_running_loop()
+        self._tasks = (
+            loop.create_task(self._follow(), name="databus-advertiser"),
+            loop.create_task(self._measure(), name="databus-measures"),
+        )
 
     @property
     def offered(self) -> int:
         """Functions that are on the bus now."""
-        return len(self._names)
+        return len(self._offering)
 
     @property
     def pending(self) -> int:
@@ -72,21 +98,27 @@ class Advertiser:
 
     def name_of(self, function_id: str) -> str | None:
         """The function of ours that has this id, also one that went; ``None`` for other hosts' ids."""
-        return self._names.get(function_id) or self._gone.get(function_id)
+        return DESCRIBE if function_id == self._describe_id else self._offering.name_of(function_id)
 
     def refresh(self) -> None:
-        """Write everything anew: what peers may see has changed."""
-        self._pending = dict.fromkeys(self._ids) | {entry.name: entry for entry in self._catalog}
+        """Write everything anew: what peers may see has changed, or what was written is lost."""
+        self._pending = dict.fromkeys(self._offering.names) | {entry.name: entry for entry in self._catalog}
+        self._wake.set()
+
+    def renew(self) -> None:
+        """Take another host id: let go of everything under the old one, which another host has, and go on."""
+        self._renewing = True
         self._wake.set()
 
     async def close(self) -> None:
         """Stop following, and withdraw all functions."""
         self._unsubscribe()
-        self._task.cancel()
-        await asyncio.wait((self._task,))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
         try:
             async with asyncio.timeout(WITHDRAW_PATIENCE):
-                await self._withdraw(list(self._ids))
+                await self._offering.withdraw(self._offering.names)
         except TimeoutError:
             log.warning("peers are slow to hear that functions go; leaving the bus tells them too")
 
@@ -99,50 +131,77 @@ class Advertiser:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._pending:
+            while self._pending or self._renewing:
+                if self._renewing:
+                    self._renewing = False
+                    await self._patiently(self._renew(), "this host's new id")
                 batch = {name: self._pending.pop(name) for name in list(islice(self._pending, BATCH))}
                 self._writing = len(batch)
-                try:
-                    async with asyncio.timeout(WRITE_PATIENCE):
-                        await self._write(batch)
-                except Exception:  # the plugin boundary: a transport that fails once may recover
-                    log.exception("the databus does not hear of %s", ", ".join(batch))
+                await self._patiently(self._write(batch), ", ".join(batch))
                 self._writing = 0
 
+    async def _patiently(self, writing: Coroutine[Any, Any, None], what: str) -> None:
+        try:
+            async with asyncio.timeout(WRITE_PATIENCE):
+                await writing
+        except Exception:  # the plugin boundary: a transport that fails once may recover
+            log.exception("the databus does not hear of %s", what)
+
+    async def _renew(self) -> None:
+        self._identity.renew()
+        self._describe_id = self._identity.function_id(self._service, DESCRIBE)
+        try:
+            await self._offering.leave_to_others()
+        finally:
+            self.refresh()
+
+    async def _measure(self) -> None:
+        while True:
+            await asyncio.sleep(MEASURE_EVERY)
+            names = self._offering.names
+            for start in range(0, len(names), BATCH):
+                for name in names[start : start + BATCH]:
+                    self._look(name)
+                await asyncio.sleep(0)
+            if self._pending:
+                self._wake.set()
+
+    def _look(self, name: str) -> None:
+        stats, entry = self._stats(name), self._catalog.get(name)
+        if stats is not None and entry is not None and stats.calls != self._told.get(name, 0):
+            self._pending.setdefault(name, entry)
+
     async def _write(self, batch: Mapping[str, Entry | None]) -> None:
-        rights = {name: self._rights(entry.signature) for name, entry in batch.items() if entry}
-        await self._withdraw([name for name in batch if not rights.get(name, 0) & VIEW and name in self._ids])
-        offered = [(entry.signature, rights[name]) for name, entry in batch.items() if entry]
-        await self._offer([(signature, may) for signature, may in offered if may & VIEW])
+        entries = [entry for entry in batch.values() if entry is not None and _ours(entry)]
+        rights = {entry.name: self._rights(entry.signature) for entry in entries}
+        await self._offering.withdraw([name for name in batch if not rights.get(name, 0) & VIEW])
+        offered = [entry.signature for entry in entries if rights[entry.name] & VIEW]
+        if offered:
+            described = await asyncio.to_thread(self._describe, offered, rights)
+            await self._offering.offer(described)
 
-    async def _offer(self, offered: Sequence[tuple[FunctionSignature, int]]) -> None:
-        described = await asyncio.to_thread(self._describe, offered) if offered else {}
-        for name, capability in described.items():
-            self._names[capability.function_id] = name
-            self._ids[name] = capability.function_id
-            self._gone.pop(capability.function_id, None)
-        if described:
-            await self._transport.publish(list(described.values()))
-
-    def _describe(self, offered: Sequence[tuple[FunctionSignature, int]]) -> dict[str, Capability]:
+    def _describe(
+        self, offered: Sequence[FunctionSignature], rights: Mapping[str, int]
+    ) -> dict[str, Capability]:
         now = time.time_ns() // 1_000_000
         described: dict[str, Capability] = {}
-        for signature, rights in offered:
-            public = rights & CALL != 0
+        for signature in offered:
             try:
-                described[signature.name] = capability_of(
-                    signature, self._identity, self._service, now, public=public
-                )
+                described[signature.name] = self._described(signature, now, rights[signature.name])
             except (TypeError, ValueError, RecursionError) as failure:
                 log.error("%s cannot be shown on the databus: %s", signature.name, failure)
         return described
 
-    async def _withdraw(self, names: Sequence[str]) -> None:
-        ids = [self._ids.pop(name) for name in names]
-        for name, function_id in zip(names, ids, strict=True):
-            del self._names[function_id]
-            self._gone[function_id] = name
-        for oldest in list(islice(self._gone, max(0, len(self._gone) - GONE_KEPT))):
-            del self._gone[oldest]
-        if ids:
-            await self._transport.withdraw(ids)
+    def _described(self, signature: FunctionSignature, now: int, rights: int) -> Capability:
+        stats = self._stats(signature.name)
+        if stats is not None:
+            self._told[signature.name] = stats.calls
+        capability = capability_of(
+            signature, self._identity, self._service, now, public=rights & CALL != 0, stats=stats
+        )
+        return capability if self._guard is None else self._guard.sign_capability(capability)
+
+
+def _ours(entry: Entry) -> bool:
+    """Whether it is for this host to offer: what others have here, they offer themselves."""
+    return entry.record.kind != KIND and entry.name != DESCRIBE

@@ -9,14 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from enginehost.caller import Caller
 from enginehost.catalog import Catalog
 from enginehost.contributions import Implementation
 from enginehost.databus.advertise import Advertiser
+from enginehost.databus.answering import CallPath
 from enginehost.databus.config import DatabusConfig
-from enginehost.databus.identity import Identity
+from enginehost.databus.events import EventHost, Events
+from enginehost.databus.guard import Guard, guard_of
+from enginehost.databus.identity import Identity, names_file
+from enginehost.databus.link import DISCOVERY_SECONDS, Link
+from enginehost.databus.metadata import is_incarnation, partition_of
+from enginehost.databus.pause import Pulse
 from enginehost.databus.port import Transport
-from enginehost.databus.respond import BUS_CALLER, CallPath, Responder
+from enginehost.databus.proof import Proofs, proofs_of
+from enginehost.databus.respond import Responder
+from enginehost.databus.running import BUS_CALLER
 from enginehost.databus.transports import find_transport, unavailable
+from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
+from enginehost.policy import CALL, VIEW
+from enginehost.record import Stats
 from enginehost.signature import FunctionSignature
 
 if TYPE_CHECKING:
@@ -25,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("enginehost.databus")
 
 
-class BusHost(CallPath, Protocol):
+class BusHost(CallPath, EventHost, Protocol):
     """What the databus needs of a host."""
 
     @property
@@ -43,22 +55,31 @@ class BusHost(CallPath, Protocol):
         """Who may view and call them."""
         ...
 
+    def stats(self, name: str) -> Stats | None:
+        """What was measured of a function."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
     """What there is while the host is on the bus."""
 
     identity: Identity
+    guard: Guard
     transport: Transport
     advertiser: Advertiser
     responder: Responder
+    pulse: Pulse
+    link: Link | None
+    events: Events
 
 
 class Databus:
     """Advertises the functions of a host and answers calls from the bus.
 
-    Peers are anonymous: they see what the policy shows to anonymous. ``transports`` are those of plugins,
-    by name. Raises :class:`ConfigError` where the config names none that there is.
+    Peers that sign with a trusted key are that key's caller; others are anonymous, and see what the policy
+    shows to anonymous. ``transports`` are those of plugins, by name. Raises :class:`ConfigError` where the
+    config names none that there is.
     """
 
     def __init__(
@@ -68,6 +89,8 @@ class Databus:
         self._join = find_transport(config.transport, transports or {})
         self._host = host
         self._joined: _Joined | None = None
+        self._trusted: list[Caller] = []
+        self._problems: list[Diagnostic] = []
 
     async def start(self) -> None:
         """Join the bus; functions appear on it as soon as they can be written.
@@ -76,9 +99,38 @@ class Databus:
         :class:`ConfigError` where it is the config that is wrong.
         """
         config = self.config
-        transport = await asyncio.to_thread(self._join, config)
         identity = Identity(config.state_dir, self._host.folder)
-        advertiser = Advertiser(self._host.catalog, transport, identity, config.service, self._rights)
+        try:
+            guard = await asyncio.to_thread(guard_of, config, identity)
+            proofs = await asyncio.to_thread(proofs_of, config, lambda: identity.incarnation)
+            transport = await asyncio.to_thread(self._join, config)
+        except BaseException:
+            identity.close()
+            raise
+        joined = self._joined = self._made(identity, guard, transport, proofs)
+        try:
+            partition = partition_of(identity.incarnation)
+            await transport.serve(joined.responder.receive, partition, joined.responder.gone)
+            if joined.link is not None:
+                await joined.link.start()
+            joined.events.start()
+        except (Exception, SystemExit) as failure:  # the plugin boundary
+            await self.stop(0.0)
+            raise unavailable(config.transport, failure) from failure
+
+    def _made(self, identity: Identity, guard: Guard, transport: Transport, proofs: Proofs) -> _Joined:
+        config = self.config
+        self._trusted = list(guard.callers())
+        advertiser = Advertiser(
+            self._host.catalog,
+            transport,
+            identity,
+            config.service,
+            lambda signature: self._rights(guard, signature),
+            stats=self._host.stats,
+            guard=guard,
+            second_era="genesis2" in config.profiles,
+        )
         responder = Responder(
             self._host,
             transport,
@@ -86,13 +138,25 @@ class Databus:
             advertiser.name_of,
             max_in_flight=config.max_in_flight,
             max_request_bytes=config.max_request_bytes,
+            guard=guard,
         )
-        self._joined = _Joined(identity, transport, advertiser, responder)
-        try:
-            await transport.serve(responder.receive)
-        except (Exception, SystemExit) as failure:  # the plugin boundary
-            await self.stop(0.0)
-            raise unavailable(config.transport, failure) from failure
+        pulse = Pulse(self._beat, self._stood_still)
+        link = self._linked(identity, transport, proofs) if config.directory else None
+        events = Events(transport, self._host, identity, config, lambda one: self._rights(guard, one))
+        return _Joined(identity, guard, transport, advertiser, responder, pulse, link, events)
+
+    def _linked(self, identity: Identity, transport: Transport, proofs: Proofs) -> Link:
+        config, host = self.config, self._host
+        return Link(
+            host.catalog,
+            transport,
+            identity,
+            config,
+            proofs,
+            aliases=names_file(config.state_dir, host.folder) if config.state_dir is not None else None,
+            rival=self.renew_identity,
+            overwritten=self.refresh,
+        )
 
     async def stop(self, drain: float = 1.0) -> None:
         """Withdraw all functions, let running calls end within ``drain`` seconds, leave the bus.
@@ -103,15 +167,30 @@ class Databus:
         if joined is None:
             return
         try:
+            await joined.pulse.close()
+            if joined.link is not None:
+                await joined.link.close()
             await asyncio.gather(joined.advertiser.close(), joined.responder.close(drain))
+            await joined.events.stop()
         finally:
             await leave(joined.transport)
             joined.identity.close()
+
+    async def settled(self) -> None:
+        """Wait until what others offer has been seen, as far as it is there."""
+        if self._joined is not None and self._joined.link is not None:
+            await self._joined.link.settled()
+
+    async def arrival(self, name: str, timeout: float = DISCOVERY_SECONDS) -> None:
+        """Wait until somebody offers ``name``, at most ``timeout`` seconds."""
+        if self._joined is not None and self._joined.link is not None:
+            await self._joined.link.arrival(name, timeout)
 
     def refresh(self) -> None:
         """Advertise anew: the policy has changed."""
         if self._joined is not None:
             self._joined.advertiser.refresh()
+            self._joined.events.refresh()
 
     def describe(self) -> dict[str, Any]:
         """The bus as an operator wants to see it, as a JSON object."""
@@ -134,16 +213,67 @@ class Databus:
                 "capabilities": joined.advertiser.offered,
                 "pending": joined.advertiser.pending,
                 "in_flight": joined.responder.in_flight,
-                "answered": joined.responder.answered,
-                "lost": joined.responder.lost,
+                "answered": joined.responder.replies.answered,
+                "lost": joined.responder.replies.lost,
+                "signs": joined.guard.signs,
+                "trusted_keys": len(self._trusted),
             }
+            | {"events": joined.events.describe()}
+            | (joined.link.describe() if joined.link is not None else {})
         )
 
-    def _rights(self, signature: FunctionSignature) -> int:
-        wanted = self.config.tags
+    def problems(self) -> list[Diagnostic]:
+        """What is wrong with this host's place on the bus."""
+        return list(self._problems)
+
+    def renew_identity(self, foreign: str) -> None:
+        """Another host, started as ``foreign``, offers functions under this host's own id.
+
+        The one that was started later takes a fresh id; the other writes anew what the later one overwrote.
+        """
+        joined = self._joined
+        if joined is None or not is_incarnation(foreign) or foreign == joined.identity.incarnation:
+            return
+        if foreign > joined.identity.incarnation:
+            self.refresh()
+            return
+        message = (
+            f"another host on the databus has the id {joined.identity.host_id}; this one, started later, "
+            "takes a fresh id that is not kept"
+        )
+        hint = "was a state directory copied, or an image of a machine? Give each host a state_dir of its own"
+        log.warning("%s (%s)", message, hint, extra=IN_PROBLEMS)
+        self._problems = [Diagnostic("databus", 0, 0, Severity.WARNING, "databus-id", message, hint)]
+        joined.advertiser.renew()
+        joined.events.refresh()
+
+    def _beat(self) -> None:
+        joined = self._joined
+        if joined is None:
+            return
+        trusted = list(joined.guard.callers())
+        if trusted != self._trusted:  # what is on the bus depends on who may see it
+            self._trusted = trusted
+            self.refresh()
+
+    async def _stood_still(self) -> None:
+        """Others took this host for gone, and it has missed what they did."""
+        joined = self._joined
+        if joined is None:
+            return
+        self.refresh()
+        if joined.link is not None:
+            await joined.link.look_again()
+
+    def _rights(self, guard: Guard, signature: FunctionSignature) -> int:
+        """Whether anybody on the bus may view a function, and whether everybody may call it."""
+        wanted, policy = self.config.tags, self._host.policy
         if wanted and not any(tag in wanted for tag in signature.tags):
             return 0
-        return self._host.policy.rights(BUS_CALLER, signature)
+        public = policy.rights(BUS_CALLER, signature)
+        if public & VIEW or any(policy.rights(one, signature) & VIEW for one in guard.callers()):
+            return VIEW | (public & CALL)
+        return 0
 
 
 async def leave(transport: Transport) -> None:

@@ -5,33 +5,49 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from enginehost.databus.identity import Identity
+from enginehost.databus.measured import measured
 from enginehost.databus.port import Capability
 from enginehost.databus.types import FUNCTION_CAPABILITY
+from enginehost.record import Stats
 from enginehost.signature import FunctionSignature
 from enginehost.specs import to_spec
 
 log = logging.getLogger("enginehost.databus")
 
 
+PUBLIC = {"level": "public"}
+SIGNED = {"level": "authenticated", "signature": "ed25519"}
+
+_TITLE_BOUND = 200
+
+
 def capability_of(
-    signature: FunctionSignature, identity: Identity, service: str, last_seen: int, *, public: bool
+    signature: FunctionSignature,
+    identity: Identity,
+    service: str,
+    last_seen: int,
+    *,
+    public: bool,
+    stats: Stats | None = None,
 ) -> Capability:
     """The advertisement of a function. ``last_seen`` is in milliseconds since 1970.
 
-    ``public``: any peer may call it, which ``security_requirements`` then says in Genesis's words.
+    ``public``: any peer may call it, which ``security_requirements`` then says in Genesis's words; else
+    only signed requests. ``stats``: what was measured of it.
     What is longer than its bound (UTF-8 bytes) is told in short, with a warning: prose is cut, a
     schema becomes an open object with a comment, of the list of tags as many stay as fit.
-    ``classification`` holds the incarnation and a hash of the schema, by which replicas know each other.
+    ``classification`` holds the incarnation, a hash of all that makes two functions replicas (the schemas of
+    parameters and result, and whether it streams), and what else its signature says.
     """
     spec = to_spec(signature, "genesis")
     schema = _json(spec["parameter_schema"])
-    classification = dict(spec["classification"]) | {
+    classification = _short_title(spec["classification"]) | {
         "incarnation": identity.incarnation,
-        "schema": hashlib.sha256(schema.encode(errors="replace")).hexdigest()[:16],
+        "schema": _shape(schema, signature),
     }
     fitted = _Fitting(signature.name)
     return Capability(
@@ -41,8 +57,8 @@ def capability_of(
         provider_id=identity.host_id,
         parameter_schema=fitted("parameter_schema", schema, _open_schema),
         capabilities=fitted("capabilities", _json(spec["capabilities"]), _fewer_items),
-        performance_metrics=fitted("performance_metrics", _json(spec["performance_metrics"]), _nothing),
-        security_requirements=_json({"level": "public"} if public else spec["security_requirements"]),
+        performance_metrics=_json(measured(stats)),
+        security_requirements=_json(PUBLIC if public else SIGNED),
         classification=fitted("classification", _json(classification), _nothing),
         last_seen=last_seen,
         service_name=service,
@@ -55,6 +71,20 @@ def shorten(text: str, bound: int) -> str:
     if len(data) > bound:
         data = data[: bound - len("…".encode())].decode(errors="ignore").encode() + "…".encode()
     return data.decode()
+
+
+def _shape(schema: str, signature: FunctionSignature) -> str:
+    whole = _json([schema, signature.result, signature.streaming])
+    return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:16]
+
+
+def _short_title(classification: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that leaves room for the rest, and a signature, whatever characters the title has."""
+    annotations = classification.get("annotations", {})
+    if "title" not in annotations:
+        return dict(classification)
+    title = shorten(annotations["title"], _TITLE_BOUND)
+    return {**classification, "annotations": {**annotations, "title": title}}
 
 
 class _Fitting:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import secrets
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -20,7 +22,7 @@ class Identity:
     """
 
     def __init__(self, state_dir: Path | None, folder: Path | None = None) -> None:
-        self.incarnation = uuid.uuid4().hex
+        self.incarnation = new_incarnation()
         self._file: int | None = None
         self._id = uuid.uuid4()
         if state_dir is not None:
@@ -34,6 +36,10 @@ class Identity:
     def function_id(self, service: str, name: str) -> str:
         """The id of a function of this host: the same at every start (UUID version 5)."""
         return str(uuid.uuid5(self._id, f"{service}\0{name}"))
+
+    def renew(self) -> None:
+        """Take an id that nobody has; it is not kept. The incarnation stays."""
+        self._id = uuid.uuid4()
 
     def close(self) -> None:
         """Let another host have the id."""
@@ -59,6 +65,19 @@ class Identity:
             os.write(self._file, f"{self._id}\n".encode())
         else:
             self._id = kept
+
+
+def new_incarnation() -> str:
+    """32 hexadecimal digits, the first twelve the milliseconds since 1970.
+
+    Two hosts that find themselves with one id agree by it on which was started later.
+    """
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+def names_file(state_dir: Path, folder: Path | None) -> Path:
+    """Where the short names of remote functions are kept for the host of a folder."""
+    return _id_file(state_dir, folder).with_suffix(".names")
 
 
 def _id_file(state_dir: Path, folder: Path | None) -> Path:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+DEFAULT_PARTITION = ""
+"""DDS's default partition, in which every program is that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,58 +28,167 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionRequest:
-    """A call from the bus.
+class Sighting:
+    """What happened to one instance of ``FunctionCapability``: it is there (anew), or it went.
 
-    Bytes that are no UTF-8 stand in ``parameters`` and ``metadata`` as PEP 383 escapes them; ids are text.
+    ``capability`` is ``None`` where it went; ``lost`` then says that nobody took it back: its writer is not
+    heard of any more. ``participant`` names the program it comes from, for this transport only.
+    """
+
+    function_id: str
+    capability: Capability | None
+    participant: str
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRequest:
+    """A call on the bus; ``parameters`` and ``metadata`` are the bytes of their texts, as they came.
+
     ``source`` names the writer it came from, ``participant`` whose writer that is (a program that makes
-    many writers gets no more for it); both for this transport only.
+    many writers gets no more for it); both for this transport only, and empty in what is sent.
     """
 
     request_id: str
     function_id: str
-    parameters: str
+    parameters: bytes
     timestamp: int
-    metadata: str
+    metadata: bytes
     source: str = ""
     participant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionReply:
-    """The answer to a call, member by member as ``FUNCTION_EXECUTION_REPLY`` in ``types.py``."""
+    """The answer to a call, member by member as ``FUNCTION_EXECUTION_REPLY`` in ``types.py``.
+
+    ``result`` and ``metadata`` are the bytes of their texts. ``participant`` is whose writer it came from.
+    """
 
     request_id: str
     function_id: str
-    result: str
+    result: bytes
     status: int
     error_message: str
     timestamp: int
-    metadata: str
+    metadata: bytes
+    participant: str = ""
 
 
 RequestHandler = Callable[[Sequence[ExecutionRequest]], Awaitable[None]]
 """Takes requests on the event loop. While it waits, the transport takes no further ones."""
 
+ReplyHandler = Callable[[Sequence[ExecutionReply]], None]
+"""Takes replies on the event loop, at once."""
+
+SightingHandler = Callable[[Sequence[Sighting]], None]
+"""Takes sightings on the event loop, at once; the transport gives at most a few dozen in one go."""
+
+Gone = Callable[[str], None]
+"""Hears, on the event loop, of a participant whose endpoint is not matched any more."""
+
+
+class Watcher(Protocol):
+    """What hears of capabilities."""
+
+    def seen(self, sightings: Sequence[Sighting]) -> None:
+        """Capabilities came, changed or went."""
+        ...
+
+    def anew(self) -> None:
+        """From here on everything that is there is seen once more (the reader was made anew).
+
+        What is not seen again within some seconds is gone.
+        """
+        ...
+
 
 class Transport(Protocol):
     """What a DDS library has to do for the databus. All methods run on one event loop."""
 
-    async def serve(self, handler: RequestHandler) -> None:
-        """Take requests and give them to ``handler``, until :meth:`close`."""
+    # A provider
+
+    async def serve(self, handler: RequestHandler, partition: str, gone: Gone) -> None:
+        """Take requests in the default partition and in ``partition``, until :meth:`close`.
+
+        ``gone`` hears of participants that wrote requests and left.
+        """
         ...
 
     async def publish(self, capabilities: Sequence[Capability]) -> None:
         """Offer these functions, or offer them anew; off the event loop."""
         ...
 
-    async def withdraw(self, function_ids: Sequence[str]) -> None:
-        """Dispose these functions' instances; off the event loop."""
+    async def withdraw(self, function_ids: Sequence[str], *, dispose: bool = True) -> None:
+        """Dispose these functions' instances; off the event loop.
+
+        Without ``dispose`` they are only not written by us any more: another host has these ids.
+        """
         ...
 
-    async def reply(self, reply: ExecutionReply, source: str) -> bool:
-        """Answer a request that came from ``source``; ``False`` when no way was found in time."""
+    async def reply(self, reply: ExecutionReply, source: str, partition: str = DEFAULT_PARTITION) -> bool:
+        """Answer a request that came from ``source``, in ``partition``.
+
+        Waits while the requester's reader is behind, which holds up nobody else. ``False`` when no way was
+        found in time.
+        """
         ...
+
+    # A requester
+
+    async def watch(self, watcher: Watcher) -> None:
+        """Tell ``watcher`` of all capabilities, those that are there already too, until :meth:`close`."""
+        ...
+
+    async def watch_again(self) -> None:
+        """Make the reader of capabilities anew, after a pause of this process: see :meth:`Watcher.anew`."""
+        ...
+
+    async def listen(self, handler: ReplyHandler, partition: str, gone: Gone) -> None:
+        """Take replies in ``partition``, which requests name as the one to reply in, until :meth:`close`.
+
+        ``gone`` hears of participants that took requests of ours and left.
+        """
+        ...
+
+    async def reach(self, partition: str, participant: str, patience: float) -> bool:
+        """Wait until requests to ``participant`` in ``partition``, and its replies, would arrive.
+
+        ``False`` where it takes no requests there within ``patience`` seconds. For the default partition
+        replies are taken there too from now on.
+        """
+        ...
+
+    async def send(self, request: ExecutionRequest, partition: str) -> bool:
+        """Send a request; ``False`` where its readers are behind for too long."""
+        ...
+
+    def forget(self, partition: str) -> None:
+        """Nothing will be sent to ``partition`` any more: its provider went."""
+        ...
+
+    # Other topics (``types.TOPICS``); values are members by name
+
+    async def put(self, topic: str, samples: Sequence[Mapping[str, Any]]) -> None:
+        """Write instances of a durable keyed topic; off the event loop."""
+        ...
+
+    async def drop(self, topic: str, keys: Sequence[str]) -> None:
+        """Dispose instances of a durable keyed topic; off the event loop."""
+        ...
+
+    def listened(self, topic: str) -> bool:
+        """Whether anybody reads a topic of events now. The first question may be answered too early."""
+        ...
+
+    def announce(self, topic: str, values: Mapping[str, Any], *, last: bool = False) -> bool:
+        """Write an event if anybody reads it and there is room; whether it was written. Never waits.
+
+        ``last``: the last one of its instance, which is then unregistered.
+        """
+        ...
+
+    # Both
 
     async def close(self) -> None:
         """Give what was written a moment to arrive, then leave the bus."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from enginehost.databus.port import ExecutionReply
+from enginehost.databus.replies import ReturnAddress
 
 log = logging.getLogger("enginehost.databus")
 
@@ -25,8 +26,8 @@ PATIENCE = 5.0
 MOST_KNOWN = 4_096
 """Participants that are remembered to take their replies."""
 
-Send = Callable[[ExecutionReply, str], Awaitable[bool]]
-"""Sends a reply to where its request came from; whether that was possible."""
+Send = Callable[[ExecutionReply, ReturnAddress], Awaitable[bool]]
+"""Sends a reply to who asked; whether that was possible."""
 
 
 class Refusals:
@@ -35,7 +36,7 @@ class Refusals:
     def __init__(self, send: Send) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
         self._send = send
-        self._lines: dict[str, deque[tuple[ExecutionReply, str]]] = {}
+        self._lines: dict[str, deque[tuple[ExecutionReply, ReturnAddress]]] = {}
         self._takers: dict[str, None] = {}
         self._moved = asyncio.Event()
 
@@ -46,8 +47,9 @@ class Refusals:
             if len(self._takers) > MOST_KNOWN:
                 del self._takers[next(iter(self._takers))]
 
-    async def put(self, reply: ExecutionReply, source: str, participant: str) -> bool:
+    async def put(self, reply: ExecutionReply, to: ReturnAddress) -> bool:
         """Have ``reply`` sent in its turn; ``False`` where it is given up."""
+        participant = to.participant
         until = asyncio.get_running_loop().time() + PATIENCE
         while len(self._lines.get(participant, ())) >= LINE:
             if participant not in self._takers:
@@ -60,7 +62,7 @@ class Refusals:
             task = asyncio.get_running_loop().create_task(self._write(participant, line))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
-        line.append((reply, source))
+        line.append((reply, to))
         return True
 
     async def _moves(self, until: float) -> bool:
@@ -72,11 +74,11 @@ class Refusals:
             return False
         return True
 
-    async def _write(self, participant: str, line: deque[tuple[ExecutionReply, str]]) -> None:
+    async def _write(self, participant: str, line: deque[tuple[ExecutionReply, ReturnAddress]]) -> None:
         while line:
-            reply, source = line.popleft()
+            reply, to = line.popleft()
             try:
-                if await self._send(reply, source):
+                if await self._send(reply, to):
                     self.took(participant)
             except Exception:  # the plugin boundary: the next one may have better luck
                 log.exception("a refusal could not be sent on the databus")

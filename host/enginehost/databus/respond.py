@@ -1,22 +1,31 @@
-"""Answers calls from the bus: each request once, on the host's one call path."""
+"""Lets requests from the bus in, each once, and refuses the others."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
-from enginehost.caller import Caller, anonymous
-from enginehost.databus.capability import shorten
+from enginehost.caller import Caller
+from enginehost.databus.answering import Answering, CallPath
+from enginehost.databus.guard import Guard
 from enginehost.databus.identity import Identity
-from enginehost.databus.port import ExecutionReply, ExecutionRequest, Transport
+from enginehost.databus.metadata import (
+    CANCEL,
+    MOST_CREDIT,
+    OTHER_START,
+    STATUS,
+    UNKNOWN_ID,
+    RequestMetadata,
+)
+from enginehost.databus.port import ExecutionRequest, Transport
 from enginehost.databus.refusals import Refusals
-from enginehost.databus.types import ID_BOUND, PROSE_BOUND
-from enginehost.engine import Call
+from enginehost.databus.replies import Replies
+from enginehost.databus.running import Crowd, Ended, Known, Running, known_as
+from enginehost.databus.seen import Seen
+from enginehost.databus.signing import VerifiedRequest
+from enginehost.databus.types import ID_BOUND
 from enginehost.errors import (
     EngineHostError,
     EngineUnavailable,
@@ -25,80 +34,22 @@ from enginehost.errors import (
     Overloaded,
     TooLarge,
 )
-from enginehost.json_arguments import read_object
-from enginehost.trace_context import NO_TRACE, TraceContext, read_trace
-from enginehost.values import LARGE, MalformedJson, aside, decode, encode
+from enginehost.values import LARGE, aside
 
-log = logging.getLogger("enginehost.databus")
-
-BUS_CALLER = anonymous("databus")
-"""Who calls from the bus: its requests carry no proof."""
-
-IDS_KEPT = 16_384
-"""Request ids remembered, so that a request that arrives twice runs once."""
-
-ECHO_BOUND = 4_096
-"""Characters of an id that are sent back: one that is longer than may be is refused, and kept until then."""
+METADATA_BOUND = 64 * 1024
+"""Bytes of a request's metadata: it is read on the event loop."""
 
 CANCELLED_PATIENCE = 1.0
 """Seconds in which cancelled calls may say that they were."""
-
-
-class CallPath(Protocol):
-    """What answering needs of a host: its one call path, as faces use it."""
-
-    def new_call(self, name: str, caller: Caller | None = None, arrived: TraceContext = NO_TRACE) -> Call:
-        """``Host.new_call``."""
-        ...
-
-    def call_json(
-        self, call: Call, arguments: Mapping[str, Any], *, timeout: float | None = None
-    ) -> Awaitable[bytes]:
-        """``Host.call_json``."""
-        ...
-
-    def refuse(self, call: Call, error: EngineHostError) -> None:
-        """``Host.refuse``."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class RequestMetadata:
-    """What we read of a request's ``metadata``; a peer may leave all of it out, or put other things there.
-
-    ``timeout`` in seconds; ``trace`` is what ``traceparent`` and ``tracestate`` say, as W3C Trace Context
-    has them; ``incarnation`` is the host's start that the requester means.
-    """
-
-    timeout: float | None = None
-    trace: TraceContext = NO_TRACE
-    incarnation: str = ""
-
-    @classmethod
-    def read(cls, text: str) -> RequestMetadata:
-        """The metadata in ``text``; what is not understood counts as not said."""
-        try:
-            found = decode(_bytes(text)) if text else {}
-        except MalformedJson:
-            return cls()
-        if not isinstance(found, dict):
-            return cls()
-        timeout: Any = found.get("timeout")
-        incarnation: Any = found.get("incarnation")
-        traceparent, tracestate = (str(found.get(name, "")) for name in ("traceparent", "tracestate"))
-        return cls(
-            timeout=float(timeout) if type(timeout) in (int, float) and 0 < timeout < 1e9 else None,
-            trace=read_trace(traceparent, tracestate),
-            incarnation=incarnation if isinstance(incarnation, str) else "",
-        )
 
 
 class Responder:
     """Runs requests as tasks and replies.
 
     Requests for ids that ``name_of`` does not know are other hosts' and stay unanswered. A request id
-    that was seen from the same writer is not run again; one that was refused unseen may be sent again.
+    that was seen from the same requester is not run again; one that was refused unseen may be sent again.
     One participant may have three quarters of ``max_in_flight`` calls running: some room is left to others.
+    ``guard`` verifies signatures and signs; without one every caller is anonymous.
     """
 
     def __init__(
@@ -110,25 +61,26 @@ class Responder:
         *,
         max_in_flight: int,
         max_request_bytes: int,
+        guard: Guard | None = None,
     ) -> None:
-        self.answered = 0
-        self.lost = 0
+        self.replies = Replies(transport, identity, guard)
+        self._answering = Answering(host, self.replies, name_of)
         self._host = host
-        self._transport = transport
         self._identity = identity
+        self._guard = guard
         self._name_of = name_of
         self._max_in_flight = max_in_flight
         self._share = max_in_flight - max_in_flight // 4
         self._max_request_bytes = max_request_bytes
-        self._calls = _Crowd()
-        self._refusals = Refusals(self._send)
-        self._seen: dict[tuple[str, str], None] = {}
+        self._crowd = Crowd()
+        self._refusals = Refusals(self.replies.send)
+        self._seen = Seen()
         self._stopping = False
 
     @property
     def in_flight(self) -> int:
         """Requests that run now."""
-        return len(self._calls.tasks)
+        return len(self._crowd)
 
     async def receive(self, requests: Sequence[ExecutionRequest]) -> None:
         """Start what can be started; refuse the rest.
@@ -136,168 +88,147 @@ class Responder:
         Waits for nobody but, for a moment, a participant that takes its replies and has many refusals coming.
         """
         for request in requests:
+            fits = len(request.metadata) <= METADATA_BOUND
+            metadata = RequestMetadata.read(request.metadata) if fits else RequestMetadata()
             name = self._name_of(request.function_id)
-            if name is None or (request.source, request.request_id) in self._seen:
-                continue
-            if refusal := self._refusal(request):
-                self._record(name, refusal)
-                await self._refuse(request, refusal)
-                continue
-            self._remember(request)
-            self._calls.start(self._answer(request, name), _who(request))
+            if name is None:
+                if metadata.incarnation == self._identity.incarnation and not metadata.control:
+                    await self._say_unknown(request, metadata)
+            elif metadata.control == STATUS:
+                await self._again(request, metadata, known_as(request, metadata), name)
+            elif metadata.control:
+                self._control(request, metadata)
+            elif (known := known_as(request, metadata)) not in self._seen:
+                await self._receive(Running(request, metadata, name))
+            elif metadata.requester:
+                await self._again(request, metadata, known, name)
+
+    async def _say_unknown(self, request: ExecutionRequest, metadata: RequestMetadata) -> None:
+        """This host is meant, and has no function with that id (any more): it has taken another id."""
+        running = Running(request, metadata, request.function_id[:ID_BOUND])
+        unknown = EngineUnavailable("the host that was meant has no function of that id", reason=UNKNOWN_ID)
+        await self._refusals.put(self.replies.failure(running.to, unknown), running.to)
+
+    async def _again(
+        self, request: ExecutionRequest, metadata: RequestMetadata, known: Known, name: str
+    ) -> None:
+        """A host or client like us has heard nothing: it is told once more, at its first address."""
+        if not self._answering.again(self._crowd.find(known), known) and metadata.control:
+            lost = OutcomeUnknown(f"the call of {name} has ended, and its answer is not kept any more")
+            running = Running(request, metadata, name)
+            await self._refusals.put(self.replies.failure(running.to, lost), running.to)
+
+    def gone(self, participant: str) -> None:
+        """End what runs for requesters that left: all streams, and the calls of hosts and clients like us.
+
+        The calls of peers that know only the types run on.
+        """
+        for running in self._crowd.of(participant):
+            if running.metadata.requester or running.metadata.stream:
+                running.end(Ended.GONE)
 
     async def close(self, drain: float) -> None:
         """Refuse new requests; give running ones ``drain`` seconds, then cancel and say so."""
         self._stopping = True
-        await _wait(self._calls.tasks, drain)
-        for task in self._calls.tasks:
+        await _wait(self._crowd.tasks, drain)
+        for running in tuple(self._crowd.all):
+            running.end(Ended.STOPPED)
+        await _wait(self._crowd.tasks | self._refusals.tasks, CANCELLED_PATIENCE)
+        for task in self._crowd.tasks | self._refusals.tasks:
             task.cancel()
-        await _wait(self._calls.tasks | self._refusals.tasks, CANCELLED_PATIENCE)
-        for task in self._refusals.tasks:
-            task.cancel()
 
-    async def _refuse(self, request: ExecutionRequest, refusal: EngineHostError) -> None:
-        # without the request itself: its parameters may be large
-        reply = self._made(request, b"", refusal, time.perf_counter())
-        if not await self._refusals.put(reply, request.source, _who(request)):
-            self.lost += 1
+    async def _receive(self, running: Running) -> None:
+        signed = running.metadata.key and self._guard is not None
+        if refusal := self._refusal(running.request, running.metadata):
+            await self._refuse(running, refusal)
+        elif signed and len(running.request.parameters) >= LARGE:
+            self._crowd.start(running, self._verify_and_answer)
+        else:
+            try:
+                self._let_in(running, self._verified(running.request, running.metadata))
+            except EngineHostError as failure:
+                await self._refuse(running, failure)
+            else:
+                self._crowd.start(running, self._answer)
 
-    def _record(self, name: str, refusal: EngineHostError, arrived: TraceContext = NO_TRACE) -> None:
-        self._host.refuse(self._host.new_call(name, BUS_CALLER, arrived), refusal)
-
-    def _refusal(self, request: ExecutionRequest) -> EngineHostError | None:
+    def _refusal(self, request: ExecutionRequest, metadata: RequestMetadata) -> EngineHostError | None:
         if self._stopping:
             return EngineUnavailable("the host is stopping", state="closing")
-        if len(self._calls.tasks) >= self._max_in_flight:
+        if len(self._crowd) >= self._max_in_flight:
             return Overloaded(f"{self._max_in_flight} calls from the databus run already")
-        if self._calls.of(_who(request)) >= self._share:
+        if self._crowd.share(request.participant or request.source) >= self._share:
             return Overloaded(f"{self._share} calls of this participant run already")
-        if not 0 < len(_bytes(request.request_id)) <= ID_BOUND:
+        if not 0 < len(request.request_id.encode(errors="replace")) <= ID_BOUND:
             return InvalidRequest(f"request_id must have 1 to {ID_BOUND} bytes")
-        if (size := len(_bytes(request.parameters))) > self._max_request_bytes:
+        if (size := len(request.parameters)) > self._max_request_bytes:
             return TooLarge("parameters", limit=self._max_request_bytes, size=size)
+        if (size := len(request.metadata)) > METADATA_BOUND:
+            return TooLarge("metadata", limit=METADATA_BOUND, size=size)
+        if metadata.incarnation not in ("", self._identity.incarnation):
+            return EngineUnavailable("the host that was meant has been restarted", reason=OTHER_START)
         return None
 
-    def _remember(self, request: ExecutionRequest) -> None:
-        self._seen[request.source, request.request_id] = None
-        if len(self._seen) > IDS_KEPT:
-            del self._seen[next(iter(self._seen))]
+    async def _refuse(self, running: Running, refusal: EngineHostError) -> None:
+        self._host.refuse(self._host.new_call(running.name, running.caller, running.metadata.trace), refusal)
+        if not await self._refusals.put(self.replies.failure(running.to, refusal), running.to):
+            self.replies.lost += 1
 
-    async def _answer(self, request: ExecutionRequest, name: str) -> None:
-        started = time.perf_counter()
+    def _verified(self, request: ExecutionRequest, metadata: RequestMetadata) -> VerifiedRequest | None:
+        """Who signed the request; ``None`` where nobody did, or nobody here looks."""
+        return self._guard.verify(request) if metadata.key and self._guard is not None else None
+
+    def _let_in(self, running: Running, verified: VerifiedRequest | None) -> None:
+        """Take the request as seen, and as that of whoever signed it. Raises what refuses it."""
+        if verified is not None and self._guard is not None:
+            self._guard.admit(verified)
+            running.caller = verified.by.caller
+            running.to.key, running.to.requester = verified.by.id, verified.sender
+        if running.metadata.on_behalf_of:
+            running.caller = _calling_for(running.caller, running.metadata.on_behalf_of)
+        self._seen.add(running.known, running.to.participant)
+
+    async def _verify_and_answer(self, running: Running) -> None:
+        """What takes a while to verify is verified beside the event loop."""
+        running.begun = True
         try:
-            result = await self._run(request, name)
+            verified = await aside(self._verified, running.request, running.metadata)
+            if running.known in self._seen:
+                return  # it came twice, and the other one was verified first
+            self._let_in(running, verified)
         except EngineHostError as failure:
-            await self._reply(request, b"", failure, started)
+            await self._refuse(running, failure)
         except asyncio.CancelledError:
-            await self._reply(request, b"", OutcomeUnknown("the host stopped before the call ended"), started)
-            raise
+            await self._answering.cut_short(running)
         else:
-            await self._reply(request, result, None, started)
+            await self._answer(running)
 
-    async def _run(self, request: ExecutionRequest, name: str) -> bytes:
-        metadata = RequestMetadata.read(request.metadata)
+    async def _answer(self, running: Running) -> None:
+        if await self._answering.answer(running):
+            self._refusals.took(running.to.participant)
+
+    def _control(self, request: ExecutionRequest, metadata: RequestMetadata) -> None:
+        """What a requester says about its running call; of anybody else's nothing is heard."""
+        running = self._crowd.find(known_as(request, metadata))
+        stranger = running is None or running.to.participant != (request.participant or request.source)
+        if running is None or stranger or len(request.parameters) >= LARGE:
+            return
         try:
-            arguments, large = await self._arguments(request, metadata)
-        except EngineHostError as refusal:
-            self._record(name, refusal, metadata.trace)
-            raise
-        call = self._host.new_call(name, BUS_CALLER, metadata.trace)
-        if large:
-            call.large = True
-        return await self._host.call_json(call, arguments, timeout=metadata.timeout)
-
-    async def _arguments(
-        self, request: ExecutionRequest, metadata: RequestMetadata
-    ) -> tuple[dict[str, Any], bool]:
-        """The arguments, and whether they are large."""
-        if metadata.incarnation not in ("", self._identity.incarnation):
-            raise EngineUnavailable("the host that was meant has been restarted", reason="incarnation")
-        text = _bytes(request.parameters)
-        if len(text) < LARGE:
-            return read_object(text, "parameters"), False
-        return await aside(read_object, text, "parameters"), True
-
-    async def _reply(
-        self, request: ExecutionRequest, result: bytes, failure: EngineHostError | None, started: float
-    ) -> None:
-        if await self._send(self._made(request, result, failure, started), request.source):
-            self._refusals.took(_who(request))
-
-    async def _send(self, reply: ExecutionReply, source: str) -> bool:
-        sent = await self._transport.reply(reply, source)
-        if sent:
-            self.answered += 1
-        else:
-            self.lost += 1
-            log.warning("a reply on the databus was given up: its readers do not take it")
-        return sent
-
-    def _made(
-        self, request: ExecutionRequest, result: bytes, failure: EngineHostError | None, started: float
-    ) -> ExecutionReply:
-        return ExecutionReply(
-            request_id=request.request_id[:ECHO_BOUND],
-            function_id=request.function_id,
-            result=result.decode(),
-            status=failure.row.bus if failure else 0,
-            error_message=shorten(failure.message, PROSE_BOUND) if failure else "",
-            timestamp=time.time_ns() // 1_000_000,
-            metadata=self._metadata(failure, started),
-        )
-
-    def _metadata(self, failure: EngineHostError | None, started: float) -> str:
-        body: dict[str, Any] = {
-            "provider": self._identity.host_id,
-            "incarnation": self._identity.incarnation,
-            "duration_ms": round((time.perf_counter() - started) * 1e3, 3),
-            "final": True,
-        }
-        if failure is None:
-            return encode(body).decode()
-        text = encode(body | {"error": failure.to_json()})
-        if len(text) > PROSE_BOUND:
-            text = encode(body | {"error": {"code": failure.code, "message": shorten(failure.message, 1024)}})
-        return text.decode()
+            verified = self._verified(request, metadata)
+            if verified is not None and self._guard is not None:
+                self._guard.admit(verified)
+        except EngineHostError:
+            return
+        if metadata.control == CANCEL:
+            running.end(Ended.CANCELLED)
+        elif running.credit is not None:
+            running.credit.add(metadata.credit, MOST_CREDIT)
 
 
-class _Crowd:
-    """Running tasks, counted by the participant for which they run."""
-
-    def __init__(self) -> None:
-        self.tasks: set[asyncio.Task[None]] = set()
-        self._of: Counter[str] = Counter()
-
-    def of(self, participant: str) -> int:
-        return self._of[participant]
-
-    def start(self, work: Coroutine[Any, Any, None], participant: str) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self.tasks.add(task)
-        self._of[participant] += 1
-        task.add_done_callback(lambda done: self._ended(done, participant))
-
-    def _ended(self, task: asyncio.Task[None], participant: str) -> None:
-        self.tasks.discard(task)
-        self._of[participant] -= 1
-        if not self._of[participant]:
-            del self._of[participant]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a reply on the databus failed", exc_info=error)
+@lru_cache(1024)
+def _calling_for(caller: Caller, name: str) -> Caller:
+    return replace(caller, claims={**caller.claims, "on_behalf_of": name})
 
 
-def _bytes(text: str) -> bytes:
-    """``text`` of a peer as it came, also where that was no UTF-8."""
-    try:
-        return text.encode(errors="surrogateescape")
-    except UnicodeEncodeError:  # lone surrogates that are no bytes: a JSON reader refuses them in this form
-        return text.encode(errors="surrogatepass")
-
-
-def _who(request: ExecutionRequest) -> str:
-    return request.participant or request.source
-
-
-async def _wait(tasks: set[asyncio.Task[None]], seconds: float) -> None:
+async def _wait(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
     if tasks:
         await asyncio.wait(tuple(tasks), timeout=seconds)

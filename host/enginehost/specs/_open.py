@@ -105,7 +105,7 @@ def _genesis(signature: FunctionSignature, name: str) -> dict[str, Any]:
 
     Genesis closes every schema; so do we. A schema that opens itself (``additionalProperties``,
     ``patternProperties``, compositions) stays open. Genesis also says one latency and one security level
-    of every function: nobody has measured the one, and only a policy decides the other.
+    of every function: only a running host measures the one, and only a policy decides the other.
     """
     schema = in_order(plain(signature.parameters))
     if not _OPENED_ELSEWHERE & schema.keys():
@@ -117,16 +117,32 @@ def _genesis(signature: FunctionSignature, name: str) -> dict[str, Any]:
         "capabilities": list(signature.tags),
         "performance_metrics": {},
         "security_requirements": {},
-        "classification": {},
+        "classification": _classification(signature),
     }
+
+
+def _classification(signature: FunctionSignature) -> dict[str, Any]:
+    said = signature.annotations
+    hints = {field: getattr(said, field) for field in ("title", *(field for field, _ in _HINTS))}
+    annotations = {field: value for field, value in hints.items() if value is not None}
+    return ({"streaming": True} if signature.streaming else {}) | (
+        {"annotations": annotations} if annotations else {}
+    )
 
 
 def _read_genesis(spec: Mapping[str, Any]) -> FunctionSignature:
     tags = member(spec, "capabilities", list, [])
+    said = member(spec, "classification", Mapping, {})
+    hints = member(said, "annotations", Mapping, {})
     return FunctionSignature(
         name=member(spec, "name", str),
         description=member(spec, "description", str, ""),
         parameters=in_order(plain(member(spec, "parameter_schema", Mapping, {}))),
+        annotations=Annotations(
+            title=member(hints, "title", str, "") or None,
+            **{field: value for field, _ in _HINTS if isinstance(value := hints.get(field), bool)},
+        ),
+        streaming=said.get("streaming") is True,
         tags=tuple(tag for tag in tags if isinstance(tag, str)),
     )
 

@@ -15,7 +15,7 @@ from enginehost.errors import InvalidArguments
 from .conftest import Cli, write
 
 WRONG = [
-    (["list", "--bogus"], "no such option: --bogus", "did you mean --tags?"),
+    (["list", "--bogus"], "no such option: --bogus", "did you mean --bus, --tags?"),
     (["list", "a", "b"], "got unexpected extra argument", "`enginehost list --help`"),
     (["lst"], "there is no command 'lst'", "did you mean list?"),
     (["--bogus"], "no such option: --bogus", "`enginehost --help`"),

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from enginehost.catalog import Catalog, EngineRecord
+from enginehost.caller import Caller
+from enginehost.catalog import Catalog, EngineRecord, Entry
 from enginehost.databus import Databus, DatabusConfig
 from enginehost.engine import Call, EngineState, Function, run_mode
 from enginehost.errors import EngineHostError
 from enginehost.invoke import Invoker
 from enginehost.policy import Policy, open_policy
-from enginehost.record import Recorder
+from enginehost.record import Recorder, Sink, Stats
 from enginehost.signature import FunctionSignature
 from enginehost.values import encode
 
@@ -58,8 +59,26 @@ class ServedCatalog:
     async def call_json(self, call: Call, arguments: Mapping[str, Any], **options: Any) -> bytes:
         return await self._invoker.call(call, arguments, encode=lambda result, _: encode(result), **options)
 
+    def stream_json(self, call: Call, arguments: Any, **options: Any) -> AsyncGenerator[bytes, None]:
+        return self._invoker.stream(call, arguments, encode=lambda result, _: encode(result), **options)
+
+    def visible(self, name: str, caller: Caller) -> Entry | None:
+        return self._invoker.visible(name, caller)
+
+    def stats(self, name: str) -> Stats | None:
+        return self._invoker.stats.get(name)
+
     def refuse(self, call: Call, error: EngineHostError) -> None:
         self._invoker.refuse(call, error)
+
+    def redactor(self, text: str) -> str:
+        return text
+
+    def watch_starts(self, heard: Callable[[Call], None] | None) -> None:
+        self._invoker.tracing.watch(heard)
+
+    def watch_ends(self, sink: Sink) -> Callable[[], None]:
+        return self._invoker.recorder.add(sink)
 
     def put(self, name: str, run: Callable[..., Any] | None = None, **signature: Any) -> None:
         """Serve ``run`` (by default: add ``a`` and ``b``) as ``name``."""

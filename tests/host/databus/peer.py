@@ -1,4 +1,5 @@
-"""A program that knows nothing of the host but the types: raw cyclonedds on loopback.
+"""A program that knows nothing of the host but the types: raw cyclonedds, on loopback
+or ``--interface NAME``.
 
 ``peer.py DOMAIN`` prints one JSON object per line for everything it sees (``providers``,
 ``capability``, ``gone``, ``reply``) and takes calls as JSON lines: ``{"function_id", "parameters",
@@ -30,6 +31,8 @@ LOOPBACK = """<CycloneDDS><Domain Id="any"><General>
  </General>
  <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>110</MaxAutoParticipantIndex>
  <Peers><Peer address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
+ON_A_NETWORK = """<CycloneDDS><Domain Id="any"><General>
+ <Interfaces><NetworkInterface name="{}"/></Interfaces></General></Domain></CycloneDDS>"""
 
 
 @dataclass
@@ -72,6 +75,7 @@ class FunctionExecutionReply(IdlStruct, typename="FunctionExecutionReply"):
 
 
 XCDR1 = Policy.DataRepresentation(use_cdrv0_representation=True)
+INTERFACE = sys.argv[sys.argv.index("--interface") + 1] if "--interface" in sys.argv else ""
 NEVER_TAKE = "--never-take" in sys.argv
 NO_READER = "--no-reader" in sys.argv
 REPRESENTATION = () if "--default-representation" in sys.argv else (XCDR1,)
@@ -115,7 +119,7 @@ def take(capabilities, replies, values):
 
 
 def main(domain):
-    settings = Domain(domain, LOOPBACK)
+    settings = Domain(domain, ON_A_NETWORK.format(INTERFACE) if INTERFACE else LOOPBACK)
     participant = DomainParticipant(domain)
 
     def topic(kind):

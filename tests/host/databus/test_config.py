@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from enginehost.databus import Databus, DatabusConfig
-from enginehost.databus.config import config_for
+from enginehost.databus.config import config_for, config_of
 from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.settings import HostSettings
 
@@ -90,3 +90,26 @@ async def test_without_the_library_the_reason_is_told(monkeypatch):
         await bus.start()
     assert bus.describe()["joined"] is False
     await bus.stop()
+
+
+def test_keys_are_kept_beside_the_host_s_id_unless_a_setting_says_where(tmp_path: Path):
+    config = config_of(HostSettings(state_dir=tmp_path))
+    assert config.key_path == tmp_path / "databus" / "key.pem"
+    assert config.trust_path == tmp_path / "databus" / "trusted.yaml"
+    own = HostSettings.model_validate({"databus": {"key_file": tmp_path / "k", "trust_file": tmp_path / "t"}})
+    assert (config_of(own).key_path, config_of(own).trust_path) == (tmp_path / "k", tmp_path / "t")
+    assert DatabusConfig().key_path is DatabusConfig().trust_path is None
+
+
+@pytest.mark.parametrize(
+    ("said", "interface", "anybody"),
+    [
+        ({}, "lo", True),
+        ({}, "eth0", False),
+        ({"accept": "any"}, "eth0", True),
+        ({"accept": "trusted"}, "lo", False),
+    ],
+)
+def test_whose_functions_are_let_in(said, interface, anybody):
+    settings = HostSettings.model_validate({"databus": said | {"interface": interface}})
+    assert config_of(settings).accepts_any is anybody

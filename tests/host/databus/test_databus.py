@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from enginehost.databus import Databus, DatabusConfig, respond
+from enginehost.databus import Databus, DatabusConfig, answering
 from enginehost.databus.port import ExecutionReply
 from enginehost.engine import Call
 from enginehost.errors import ERROR_TABLE, ConfigError, EngineUnavailable
@@ -409,7 +409,7 @@ async def test_large_results_arrive_whole_at_peers_that_take_them(start_host, pe
 async def test_large_parameters_are_read_beside_the_event_loop_and_their_call_knows(
     start_host, peer, monkeypatch
 ):
-    monkeypatch.setattr(respond, "LARGE", 1000)  # this peer bounds what it sends
+    monkeypatch.setattr(answering, "LARGE", 1000)  # this peer bounds what it sends
     host, _ = await start_host()
 
     async def is_large(arguments: dict[str, Any], call: Call) -> bool:
@@ -448,13 +448,13 @@ async def writing_requests(domain: int) -> AsyncGenerator[Callable[..., None]]:
     from cyclonedds.pub import DataWriter
     from cyclonedds.topic import Topic
 
-    from enginehost.databus.cyclone.transport import REPLY_WRITER
+    from enginehost.databus.cyclone.qos import CALL_WRITER
     from enginehost.databus.cyclone.wire import Outcome, idl_type, write
     from enginehost.databus.types import FUNCTION_EXECUTION_REQUEST
 
     request = idl_type(FUNCTION_EXECUTION_REQUEST)
     participant = DomainParticipant(domain)
-    writer = DataWriter(participant, Topic(participant, "FunctionExecutionRequest", request), REPLY_WRITER)
+    writer = DataWriter(participant, Topic(participant, "FunctionExecutionRequest", request), CALL_WRITER)
     async with asyncio.timeout(10):
         while not writer.get_matched_subscriptions():
             await asyncio.sleep(0.005)
@@ -510,7 +510,7 @@ async def test_a_peer_that_stands_still_holds_up_neither_the_event_loop_nor_the_
     await peer.sees("text")
     peer.pause()
     peer.send(peer.named("text")["function_id"])
-    reply = ExecutionReply("r", "f", "x" * 8_000, 0, "", 1, "")
+    reply = ExecutionReply("r", "f", b"x" * 8_000, 0, "", 1, b"")
     transport = bus._joined.transport
     unsent = {asyncio.create_task(transport.reply(reply, "1")) for _ in range(300)}
     turns = 0
@@ -575,11 +575,10 @@ async def test_the_host_waits_for_readers_again_when_the_one_that_was_behind_has
 async def test_bad_requests_of_a_peer_without_reply_reader_delay_nobody(
     start_host, peer, late_peer, monkeypatch
 ):
-    from enginehost.databus.cyclone import requesters
+    from enginehost.databus.cyclone import provider
 
-    monkeypatch.setattr(
-        requesters, "MATCH_PATIENCE", 10 * PATIENCE
-    )  # whom that delays is not answered in time
+    # whom that delays is not answered in time
+    monkeypatch.setattr(provider, "MATCH_PATIENCE", 10 * PATIENCE)
     host, bus = await start_host(max_request_bytes=100)
     host.put("add")
     await peer.sees("add")

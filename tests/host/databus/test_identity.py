@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from enginehost.databus.identity import Identity
+from enginehost.databus.metadata import is_incarnation
 
 
 def opened_and_closed(*arguments):
@@ -64,3 +65,24 @@ def test_function_ids_are_version_5_and_told_apart_by_service_and_name():
 def test_without_a_state_folder_the_id_is_new_each_time(folder, tmp_path):
     place = tmp_path / folder if folder else None
     assert opened_and_closed(None, place).host_id != opened_and_closed(None, place).host_id
+
+
+def test_incarnations_are_in_the_order_of_the_starts(monkeypatch):
+    now = [1_700_000_000_123_000_000]
+    monkeypatch.setattr("time.time_ns", lambda: now[0])
+    first = Identity(None).incarnation
+    now[0] += 1_000_000
+    second = Identity(None).incarnation
+    assert is_incarnation(first)
+    assert first < second
+    assert int(first[:12], 16) == 1_700_000_000_123
+
+
+def test_a_renewed_id_is_fresh_and_not_kept(tmp_path):
+    identity = Identity(tmp_path)
+    kept, incarnation = identity.host_id, identity.incarnation
+    identity.renew()
+    assert identity.host_id != kept
+    assert identity.incarnation == incarnation
+    identity.close()
+    assert opened_and_closed(tmp_path).host_id == kept

@@ -33,10 +33,10 @@ class Stuck:
         await self.go.wait()
         self.published += [capability.name for capability in capabilities]
 
-    async def withdraw(self, function_ids: Sequence[str]) -> None:
+    async def withdraw(self, function_ids: Sequence[str], *, dispose: bool = True) -> None:
         await self.go.wait()
 
-    async def reply(self, reply: ExecutionReply, source: str) -> bool:
+    async def reply(self, reply: ExecutionReply, source: str, partition: str = "") -> bool:
         await self.go.wait()
         self.replies.append(reply.request_id)
         return True
@@ -80,7 +80,7 @@ def responder(transport: Stuck, call: Any = None, max_in_flight: int = 4) -> Res
 
 def too_large(count: int, participant: str, named: str = "") -> list[ExecutionRequest]:
     return [
-        ExecutionRequest(f"{participant}{named}{n}", "f", "x" * 100, 1, "", f"writer {n}", participant)
+        ExecutionRequest(f"{participant}{named}{n}", "f", b"x" * 100, 1, b"", f"writer {n}", participant)
         for n in range(count)
     ]
 
@@ -91,9 +91,9 @@ async def test_a_participant_that_was_never_reached_holds_up_nobody() -> None:
     async with asyncio.timeout(10):
         await answering.receive(too_large(LINE + 200, "a"))  # does not wait, whatever the transport does
         await answering.receive(too_large(3, "b"))
-        assert answering.lost == 200
+        assert answering.replies.lost == 200
         transport.go.set()
-        while answering.answered < LINE + 3:
+        while answering.replies.answered < LINE + 3:
             await asyncio.sleep(0)
     assert [one for one in transport.replies if one.startswith("b")] == ["b0", "b1", "b2"]
 
@@ -107,7 +107,7 @@ async def test_a_participant_that_takes_its_replies_gets_each_refusal_however_ma
     transport.go.set()
     await answering.receive(too_large(1, "a", "first"))
     async with asyncio.timeout(20):
-        while not answering.answered:
+        while not answering.replies.answered:
             await asyncio.sleep(0)
         transport.go.clear()
         held = asyncio.create_task(answering.receive(too_large(3 * LINE, "a")))
@@ -117,7 +117,7 @@ async def test_a_participant_that_takes_its_replies_gets_each_refusal_however_ma
         transport.go.set()
         await held
         await answering.close(0.0)
-    assert answering.lost == 0
+    assert answering.replies.lost == 0
     assert transport.replies == ["afirst0", *(f"a{n}" for n in range(3 * LINE))]
 
 
@@ -128,22 +128,22 @@ async def test_a_participant_that_takes_no_more_is_waited_for_once(monkeypatch: 
     transport.go.set()
     await answering.receive(too_large(1, "a", "first"))
     async with asyncio.timeout(20):
-        while not answering.answered:
+        while not answering.replies.answered:
             await asyncio.sleep(0)
         transport.go.clear()
         await answering.receive(too_large(LINE + 1_000, "a"))  # many times its patience, if for each
-        assert 990 <= answering.lost <= 1_000  # one is on its way
+        assert 990 <= answering.replies.lost <= 1_000  # one is on its way
         transport.go.set()
         await answering.close(0.0)
-    assert answering.answered + answering.lost == LINE + 1_001
+    assert answering.replies.answered + answering.replies.lost == LINE + 1_001
 
 
 async def test_a_transport_that_fails_once_gets_the_next_refusal(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Stuck):
-        async def reply(self, reply: ExecutionReply, source: str) -> bool:
+        async def reply(self, reply: ExecutionReply, source: str, partition: str = "") -> bool:
             if reply.request_id == "a0":
                 raise RuntimeError("it broke")
-            return await super().reply(reply, source)
+            return await super().reply(reply, source, partition)
 
     transport = Failing()
     transport.go.set()
@@ -160,7 +160,7 @@ async def test_refusals_that_nobody_takes_do_not_keep_the_responder_from_closing
 ) -> None:
     monkeypatch.setattr(respond, "CANCELLED_PATIENCE", 0.01)
     answering = responder(Stuck())
-    await answering.receive([ExecutionRequest("r", "f", "x" * 100, 1, "", "w", "p")])
+    await answering.receive([ExecutionRequest("r", "f", b"x" * 100, 1, b"", "w", "p")])
     async with asyncio.timeout(10):
         await answering.close(0.0)
 

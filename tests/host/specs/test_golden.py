@@ -3,7 +3,7 @@
 import json
 
 from enginehost.signature import Annotations, FunctionSignature
-from enginehost.specs import to_spec
+from enginehost.specs import signature_from_spec, to_spec
 
 LAT = {"type": "string", "description": "Latitude"}
 LON = {"type": "string", "description": "Longitude"}
@@ -80,6 +80,18 @@ def test_the_capability_carries_the_members_that_genesis_writes():
         "security_requirements": {},
         "classification": {},
     }
+
+
+def test_the_capability_says_whether_it_streams_and_what_a_call_does():
+    said = Annotations(title="Ticks", read_only=True)
+    signature = FunctionSignature("tick", annotations=said, streaming=True)
+    shown = to_spec(signature, "genesis")
+    assert shown["classification"] == {
+        "streaming": True,
+        "annotations": {"title": "Ticks", "read_only": True},
+    }
+    assert signature_from_spec(shown, "genesis").annotations == said
+    assert signature_from_spec(shown, "genesis").streaming
 
 
 def test_the_capability_of_a_function_with_free_keys_stays_open():

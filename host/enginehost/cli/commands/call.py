@@ -12,10 +12,10 @@ import typer
 from typer.core import TyperCommand
 
 from enginehost.cli.arguments import Given, read_arguments, without_bare_json
-from enginehost.cli.options import Config, FolderOrUrl, Name, Token, Url
+from enginehost.cli.options import BusInterface, Config, Domain, FolderOrUrl, Name, OnBus, Token, Url
 from enginehost.cli.output import print_encoded, waiting
 from enginehost.cli.prints import prints_shown
-from enginehost.cli.source import Source, Where
+from enginehost.cli.source import BusPlace, Source, Where
 
 app = typer.Typer()
 
@@ -59,12 +59,15 @@ def call(
     url: Url = None,
     token: Token = None,
     config: Config = None,
+    bus: OnBus = False,
+    domain: Domain = None,
+    bus_interface: BusInterface = None,
 ) -> None:
     """Call a function and print its result as JSON.
 
     Text becomes a number, a boolean, a list or an object where the function asks for one.
     """
-    where = Where.given(folder, config, url, token)
+    where = Where.given(folder, config, url, token, bus=BusPlace.given(bus, domain, bus_interface))
     given = read_arguments(arguments or [], document, where.most_bytes)
     if stream:
         asyncio.run(_print_items(where, name, given, timeout, raw))

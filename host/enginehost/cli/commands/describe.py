@@ -10,9 +10,20 @@ from typing import Annotated, Any, cast
 import typer
 
 from enginehost.cli.example import example_call
-from enginehost.cli.options import Config, FolderOrUrl, Json, Kind, Name, Token, Url
+from enginehost.cli.options import (
+    BusInterface,
+    Config,
+    Domain,
+    FolderOrUrl,
+    Json,
+    Kind,
+    Name,
+    OnBus,
+    Token,
+    Url,
+)
 from enginehost.cli.output import emphasised, escaped, one_line, print_json, printable, say
-from enginehost.cli.source import Source, Where, ask
+from enginehost.cli.source import BusPlace, Source, Where, ask
 from enginehost.schema_references import resolved
 
 app = typer.Typer()
@@ -45,6 +56,9 @@ def describe(
     url: Url = None,
     token: Token = None,
     config: Config = None,
+    bus: OnBus = False,
+    domain: Domain = None,
+    bus_interface: BusInterface = None,
     json: Json = False,
 ) -> None:
     """Describe a function, or print its spec for a vendor."""
@@ -52,15 +66,15 @@ def describe(
     async def question(source: Source) -> dict[str, Any]:
         return await (source.spec(name, kind) if kind else source.describe(name))
 
-    where = Where.given(folder, config, url, token)
+    where = Where.given(folder, config, url, token, bus=BusPlace.given(bus, domain, bus_interface))
     about = ask(where, question, f"loading {where.name}")
     if kind or json:
         print_json(about)
     else:
-        say("\n".join(_page(about, url)))
+        say("\n".join(_page(about, where)))
 
 
-def _page(about: dict[str, Any], url: str | None) -> Iterator[str]:
+def _page(about: dict[str, Any], where: Where) -> Iterator[str]:
     yield emphasised(one_line(about["name"]), sys.stdout, "bold")
     if about["description"]:
         yield printable(about["description"])
@@ -82,7 +96,7 @@ def _page(about: dict[str, Any], url: str | None) -> Iterator[str]:
     yield ""
     yield from _parameters(about["parameters"])
     yield ""
-    yield f"call it   {_example(about, url)}"
+    yield f"call it   {_example(about, where)}"
 
 
 def _facts(facts: Any) -> str:
@@ -139,7 +153,6 @@ def _compact(value: Any) -> str:
     return one_line(dumps(value, ensure_ascii=False))
 
 
-def _example(about: dict[str, Any], url: str | None) -> str:
+def _example(about: dict[str, Any], where: Where) -> str:
     stream = ["--stream"] if about["streaming"] else []
-    where = ["--url", url] if url else []
-    return example_call(about["name"], about["parameters"], *stream, *where)
+    return example_call(about["name"], about["parameters"], *stream, *where.options)

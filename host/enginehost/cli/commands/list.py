@@ -7,17 +7,20 @@ from typing import Any
 import typer
 
 from enginehost.cli.options import (
+    BusInterface,
     Config,
+    Domain,
     FolderArgument,
     FolderOrUrl,
     Json,
+    OnBus,
     Tags,
     Token,
     Url,
     split_tags,
 )
 from enginehost.cli.output import escaped, note, print_json, print_table, printable, say
-from enginehost.cli.source import Source, Where, ask
+from enginehost.cli.source import BusPlace, Source, Where, ask
 from enginehost.known_classes import other_catalog_type
 
 app = typer.Typer()
@@ -33,6 +36,9 @@ def list_functions(
     url: Url = None,
     token: Token = None,
     config: Config = None,
+    bus: OnBus = False,
+    domain: Domain = None,
+    bus_interface: BusInterface = None,
     json: Json = False,
 ) -> None:
     """List the functions."""
@@ -40,7 +46,7 @@ def list_functions(
     async def question(source: Source) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         return await source.functions(split_tags(tags)), await source.engines()
 
-    where = Where.given(folder, config, url, token, path)
+    where = Where.given(folder, config, url, token, path, bus=BusPlace.given(bus, domain, bus_interface))
     functions, engines = ask(where, question, f"loading {where.name}")
     if json:
         print_json(functions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from enginehost.cli.source import require_folder
 if TYPE_CHECKING:
     from enginehost.caller import Caller
     from enginehost.policy import Explanation, Policy
+    from enginehost.policy_words import Owner
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -33,11 +35,12 @@ def explain(
     scopes: Annotated[
         str | None,
         typer.Option(
-            help="The caller's scopes (comma-separated); else those of its token.", show_default=False
+            help="The caller's scopes (comma-separated); else those of its token or key.", show_default=False
         ),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(help="The caller's tenant; else that of its token.", show_default=False)
+        str | None,
+        typer.Option(help="The caller's tenant; else that of its token or key.", show_default=False),
     ] = None,
     face: Annotated[str, typer.Option(help="The way in: http, databus, python, or a plugin's.")] = "http",
     folder: Folder = DEFAULT_FOLDER,
@@ -46,7 +49,8 @@ def explain(
 ) -> None:
     """Say whether a caller may view and call a function, and which rule decides.
 
-    A caller with the name of a token in the settings has that token's scopes and tenant.
+    A caller with the name of a token in the settings has that token's scopes and tenant; with --face databus,
+    one with the name of a trusted key has that key's.
     """
     require_folder(folder)
     from enginehost.caller import Caller, anonymous
@@ -54,7 +58,7 @@ def explain(
     if caller == "anonymous":
         who = anonymous(face)
     else:
-        known = _known(caller, folder, config)
+        known = _known(caller, face, folder, config)
         granted = known.scopes if scopes is None else frozenset(split_tags(scopes))
         who = Caller(caller, known.tenant if tenant is None else tenant, granted, face)
     with waiting(f"loading {folder}"):
@@ -65,14 +69,18 @@ def explain(
         say(laid_out(str(found)))
 
 
-def _known(subject: str, folder: Path, config: Path | None) -> Caller:
-    """What the settings say of the tokens of this name."""
+def _known(subject: str, face: str, folder: Path, config: Path | None) -> Caller:
+    """What the settings say of the tokens of this name, or on the databus of the trusted keys."""
     from enginehost.caller import Caller
+    from enginehost.databus.config import trust_file
+    from enginehost.databus.trust import read_trust
     from enginehost.settings import load_settings
 
-    found = [token for token in load_settings(folder, config=config).tokens if token.name == subject]
-    scopes = frozenset(scope for token in found for scope in token.scopes)
-    return Caller(subject, next((token.tenant for token in found if token.tenant), ""), scopes)
+    settings = load_settings(folder, config=config)
+    owners: Sequence[Owner] = settings.tokens if face != "databus" else read_trust(trust_file(settings)).keys
+    found = [owner for owner in owners if owner.name == subject]
+    scopes = frozenset(scope for owner in found for scope in owner.scopes)
+    return Caller(subject, next((owner.tenant for owner in found if owner.tenant), ""), scopes)
 
 
 async def _explanation(folder: Path, config: Path | None, caller: Caller, name: str) -> Explanation:

@@ -7,18 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from enginehost.cli.options import (
+    BusInterface,
     Config,
+    Domain,
     FolderArgument,
     FolderOrUrl,
     Json,
     Kind,
+    OnBus,
     Tags,
     Token,
     Url,
     split_tags,
 )
 from enginehost.cli.output import print_json
-from enginehost.cli.source import Source, Where, ask
+from enginehost.cli.source import BusPlace, Source, Where, ask
 
 app = typer.Typer()
 
@@ -35,6 +38,9 @@ def tools(
     url: Url = None,
     token: Token = None,
     config: Config = None,
+    bus: OnBus = False,
+    domain: Domain = None,
+    bus_interface: BusInterface = None,
     json: Json = False,
 ) -> None:
     """Print the functions as a list of tools, as JSON.
@@ -45,5 +51,5 @@ def tools(
     async def question(source: Source) -> list[dict[str, Any]]:
         return await source.tools(kind, split_tags(tags))
 
-    where = Where.given(folder, config, url, token, path)
+    where = Where.given(folder, config, url, token, path, bus=BusPlace.given(bus, domain, bus_interface))
     print_json(ask(where, question, f"loading {where.name}"))

@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain
 
-from enginehost.databus.config import LOOPBACK, DatabusConfig, is_address
+from enginehost.databus.config import LOOPBACK, NETWORK_FRAGMENT, DatabusConfig, is_address
 from enginehost.errors import ConfigError, EngineUnavailable
 
 MOST_PARTICIPANTS = 110
@@ -19,6 +19,44 @@ MOST_PARTICIPANTS = 110
 MOST_SAMPLE_BYTES = 64 * 1024 * 1024
 """Larger samples are not reassembled; the host refuses parameters far below that."""
 
+NACK_MS = 10
+"""After how long a reader asks for pieces that it lacks: with the library's 100 ms one lost is a pause."""
+
+HEARTBEAT_MS = 20
+"""After how long a writer asks readers whether they have everything; a lost last datagram waits that long."""
+LEAST_HEARTBEAT_MS = 4
+"""The same while much is on its way."""
+
+UNACKNOWLEDGED_BYTES = 1_536 * 1024
+"""What a writer may have on its way before it has to wait.
+
+With the library's 30 kB, at first, every larger sample has to be acknowledged before the next one goes.
+"""
+
+SOUGHT_SECONDS = 86_400
+"""For how long a participant that was lost is sought where it was.
+
+(With the library's default interval both sides of a pair that lost each other wait half a minute before they
+look for the other again, and with its default delay they give up after a minute.)
+"""
+
+HERE_SECONDS = 2
+"""For how long a participant that starts looks for others on its own machine; later ones find it."""
+PEER_SECONDS = 600
+"""For how long it looks at the addresses that the settings name."""
+
+RECEIVE_BYTES = 4 * 1024 * 1024
+"""What the system is asked to keep of datagrams that come faster than they are read; it may give less."""
+
+
+HEADROOM = 5_500
+FRAME_HEADROOM = 152
+"""What a message may be longer than a fragment.
+
+It holds the headers, and with small fragments no more than one of them, or it would be cut into several
+frames again.
+"""
+
 
 def domain_xml(config: DatabusConfig) -> str:
     """Cyclone's configuration. Without one it takes the first real interface and multicasts."""
@@ -26,20 +64,40 @@ def domain_xml(config: DatabusConfig) -> str:
     if config.loopback and not is_address(interface):
         interface = LOOPBACK
     attribute = "address" if is_address(interface) else "name"
-    peers = (*config.peers, interface) if config.loopback else config.peers
-    message = min(65_500, config.fragment_bytes + 5_500)
+    peers = dict.fromkeys(config.peers, PEER_SECONDS) | ({interface: HERE_SECONDS} if config.loopback else {})
+    fragment = config.fragment
+    message = min(65_500, fragment + (HEADROOM if fragment > NETWORK_FRAGMENT else FRAME_HEADROOM))
     return (
         '<CycloneDDS><Domain Id="any"><General>'
         f"<Interfaces><NetworkInterface {attribute}={quoteattr(interface)}/></Interfaces>"
         f"<AllowMulticast>{'false' if config.loopback else 'default'}</AllowMulticast>"
         f"<MaxMessageSize>{message}B</MaxMessageSize>"
         f"<MaxRexmitMessageSize>{message}B</MaxRexmitMessageSize>"
-        f"<FragmentSize>{config.fragment_bytes}B</FragmentSize></General>"
-        "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
+        f"<FragmentSize>{fragment}B</FragmentSize></General>"
+        f"<Discovery><LeaseDuration>{config.lease}s</LeaseDuration>"
+        f"<SPDPInterval>{config.lease / 2}s</SPDPInterval>"
+        f"<DiscoveredLocatorPruneDelay>{SOUGHT_SECONDS}s</DiscoveredLocatorPruneDelay>"
+        "<ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{MOST_PARTICIPANTS}</MaxAutoParticipantIndex>"
-        f"<Peers>{''.join(f'<Peer address={quoteattr(peer)}/>' for peer in peers)}</Peers></Discovery>"
-        f"<Internal><MaxSampleSize>{MOST_SAMPLE_BYTES}B</MaxSampleSize></Internal>"
+        f"<Peers>{''.join(_peer(*one) for one in peers.items())}</Peers></Discovery>"
+        f"<Internal>{_internal()}</Internal>"
         "</Domain></CycloneDDS>"
+    )
+
+
+def _peer(address: str, seconds: int) -> str:
+    return f'<Peer address={quoteattr(address)} PruneDelay="{seconds}s"/>'
+
+
+def _internal() -> str:
+    return (
+        f"<MaxSampleSize>{MOST_SAMPLE_BYTES}B</MaxSampleSize><NackDelay>{NACK_MS} ms</NackDelay>"
+        f'<HeartbeatInterval min="1 ms" minsched="{LEAST_HEARTBEAT_MS} ms">{HEARTBEAT_MS} ms'
+        "</HeartbeatInterval>"
+        f"<Watermarks><WhcHigh>{UNACKNOWLEDGED_BYTES}B</WhcHigh>"
+        f"<WhcHighInit>{UNACKNOWLEDGED_BYTES}B</WhcHighInit></Watermarks>"
+        f'<SocketReceiveBufferSize max="{RECEIVE_BYTES}B"/>'
+        "<WriterLingerDuration>0 ms</WriterLingerDuration>"  # we wait ourselves, see outlet.py
     )
 
 
@@ -105,5 +163,8 @@ def _create(config: DatabusConfig, xml: str) -> Domain:
         if failure.code == DDSException.DDS_RETCODE_PRECONDITION_NOT_MET:
             reason = f"domain {number} is open in this process already, with settings that are not ours"
         else:
-            reason = f"cannot open DDS domain {number} on {config.interface}: is that interface up?"
+            reason = (
+                f"cannot open DDS domain {number} on {config.interface}: is that interface up, and are there "
+                f"fewer than {MOST_PARTICIPANTS} participants of that domain on this machine?"
+            )
         raise EngineUnavailable(reason) from failure

@@ -11,13 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 from cyclonedds.core import DDSException
 from cyclonedds.pub import DataWriter
 
-from enginehost.databus.cyclone.wire import Outcome, dispose, wait_for_acks, write
+from enginehost.databus.cyclone.matches import matched
+from enginehost.databus.cyclone.wire import Outcome, dispose, unregister, wait_for_acks, write
 
 log = logging.getLogger("enginehost.databus")
 
@@ -26,16 +26,6 @@ BATCH_PATIENCE = 10.0
 
 RETRY_SECONDS = 0.002
 """Between two tries while readers are behind."""
-
-
-def matched(handles: Callable[[], list[int]]) -> list[int]:
-    """The handles that the library's ``get_matched_…`` gives.
-
-    It counts them and then fills as many places: one that is discovered in between has it fail.
-    """
-    while True:
-        with suppress(IndexError):
-            return handles()
 
 
 class Outlet:
@@ -51,9 +41,10 @@ class Outlet:
         """The handles of the matched readers."""
         return matched(self._writer.get_matched_subscriptions)
 
-    def reader_data(self, handle: int) -> Any:
-        """What discovery says of a matched reader; ``None`` when it has gone."""
-        return self._writer.get_matched_subscription_data(handle)
+    @property
+    def liveliness_lost(self) -> int:
+        """How often readers were told that this writer is not alive, as this process stood still."""
+        return int(self._writer.get_liveliness_lost_status().total_count)
 
     async def write_all(self, make: Callable[[], Iterable[bytes]]) -> None:
         """Write what ``make``, which runs on the thread, yields.
@@ -65,6 +56,10 @@ class Outlet:
     async def dispose_all(self, make: Callable[[], Iterable[bytes]]) -> None:
         """Likewise dispose the instances whose keys ``make`` yields."""
         await self._run(self._all, dispose, make)
+
+    async def unregister_all(self, make: Callable[[], Iterable[bytes]]) -> None:
+        """Likewise say that these instances are not written here any more, without disposing of them."""
+        await self._run(self._all, unregister, make)
 
     async def close(self, patience: float) -> None:
         """Wait about ``patience`` seconds until all is written and readers have it; delete the writer."""
@@ -89,9 +84,9 @@ class Outlet:
             try:
                 unwritten += not self._insist(act, data, until)
             except DDSException as failure:
-                log.error("a capability could not be written: %s", failure)
+                log.error("a sample could not be written on the databus: %s", failure)
         if unwritten:
-            raise TimeoutError(f"readers are behind: {unwritten} capabilities were not written")
+            raise TimeoutError(f"readers are behind: {unwritten} samples were not written")
 
     def _insist(self, act: Callable[..., Outcome], data: bytes, until: float) -> bool:
         while act(self._writer, data) is not Outcome.DONE:

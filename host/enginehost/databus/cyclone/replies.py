@@ -1,4 +1,4 @@
-"""The writers of replies: a reader that takes nothing holds up nobody but itself.
+"""The writers of replies in the default partition: a reader that takes nothing holds up nobody but itself.
 
 A reliable writer that keeps all waits for its slowest reader, and every requester reads every reply
 (they tell theirs by its id). So there is a second writer, which keeps only the latest replies: it never
@@ -14,12 +14,10 @@ from typing import Any
 from cyclonedds.pub import DataWriter
 
 from enginehost.databus.cyclone.outlet import Outlet
-from enginehost.databus.cyclone.wire import Outcome, wait_for_acks, write
+from enginehost.databus.cyclone.path import SMALL_BYTES
+from enginehost.databus.cyclone.wire import Outcome, wait_for_acks, write, write_now
 
 log = logging.getLogger("enginehost.databus")
-
-SMALL_BYTES = 16 * 1024
-"""Up to this size a reply is written on the event loop: a hop to a thread would cost more."""
 
 LAG_PATIENCE = 0.5
 """Seconds for which a reply waits for a reader that is behind, before the reserve takes over."""
@@ -29,9 +27,6 @@ LAG_SECONDS = 30.0
 
 LOOK_SECONDS = 1.0
 """Between two looks whether the reader that was behind has caught up, or gone."""
-
-RESERVE_DEPTH = 64
-"""Replies of which the reserve can send lost pieces again (and which it keeps in memory)."""
 
 RESERVE_BYTES_PER_SECOND = 50e6
 """The reserve knows no flow control: faster than this, readers on the same machine lose pieces (measured)."""
@@ -57,7 +52,7 @@ class ReplyOutlet(Outlet):
         if self._closing:
             return False
         at_once = not self._waiting and not self.lagging and len(data) <= SMALL_BYTES
-        if at_once and write(self._writer, data) is Outcome.DONE:
+        if at_once and write_now(self._writer, data) is Outcome.DONE:
             return True
         self._waiting += 1
         try:

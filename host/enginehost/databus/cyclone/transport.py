@@ -3,185 +3,185 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from importlib.metadata import version
-from typing import Any
-
-from cyclonedds.core import DDSException
-from cyclonedds.domain import DomainParticipant
-from cyclonedds.pub import DataWriter
-from cyclonedds.qos import Policy, Qos
-from cyclonedds.sub import DataReader
-from cyclonedds.topic import Topic
-from cyclonedds.util import duration
+from typing import Any, TypeVar
 
 from enginehost.databus.config import DatabusConfig
-from enginehost.databus.cyclone.domain import MOST_PARTICIPANTS, enter_domain, leave_domain
-from enginehost.databus.cyclone.outlet import Outlet, matched
-from enginehost.databus.cyclone.pump import Pump
-from enginehost.databus.cyclone.replies import RESERVE_DEPTH, ReplyOutlet
-from enginehost.databus.cyclone.requesters import Requesters
-from enginehost.databus.cyclone.wire import idl_type, serialized, serialized_key
-from enginehost.databus.port import Capability, ExecutionReply, ExecutionRequest, RequestHandler
-from enginehost.databus.types import (
-    FUNCTION_CAPABILITY,
-    FUNCTION_EXECUTION_REPLY,
-    FUNCTION_EXECUTION_REQUEST,
-    Struct,
+from enginehost.databus.cyclone.intake import Intake
+from enginehost.databus.cyclone.matches import Discovery
+from enginehost.databus.cyclone.participant import Participant
+from enginehost.databus.cyclone.provider import Provider
+from enginehost.databus.cyclone.requester import Requester
+from enginehost.databus.cyclone.topics import Events, Instances
+from enginehost.databus.cyclone.watching import CODEC, MEMBERS, Watching
+from enginehost.databus.port import (
+    DEFAULT_PARTITION,
+    Capability,
+    ExecutionReply,
+    ExecutionRequest,
+    Gone,
+    ReplyHandler,
+    RequestHandler,
+    Watcher,
 )
-from enginehost.errors import EngineUnavailable
+from enginehost.databus.types import FUNCTION_CAPABILITY
 
 CLOSE_PATIENCE = 1.0
 """Seconds that the last samples may take to arrive."""
 
-UNTAKEN_SAMPLES = 8_192
-"""Requests that may wait in the reader; then writers are slowed down."""
+THREADS = 3
+"""Threads on which large samples are written; a write never waits for readers."""
 
-LARGE_RESULT = 256 * 1024
-"""Characters above which a reply is serialised off the event loop."""
+_Side = TypeVar("_Side")
 
-WRITE_XCDR1 = Policy.DataRepresentation(use_cdrv0_representation=True)
-"""Plain CDR only: other stacks' default readers take nothing else."""
-READ_BOTH = Policy.DataRepresentation(use_cdrv0_representation=True, use_xcdrv2_representation=True)
-
-RELIABLE = Policy.Reliability.Reliable(0)
-"""A write never waits inside the library (see ``outlet.py``)."""
-
-CAPABILITY_WRITER = Qos(
-    RELIABLE,
-    Policy.Durability.TransientLocal,
-    Policy.History.KeepLast(1),
-    Policy.Liveliness.Automatic(duration(seconds=2)),  # a longer lease does not match Genesis's readers
-    WRITE_XCDR1,
-)
-REPLY_WRITER = Qos(RELIABLE, Policy.Durability.Volatile, Policy.History.KeepAll, WRITE_XCDR1)
-RESERVE_WRITER = Qos(
-    RELIABLE, Policy.Durability.Volatile, Policy.History.KeepLast(RESERVE_DEPTH), WRITE_XCDR1
-)
-REQUEST_READER = Qos(
-    RELIABLE,
-    Policy.Durability.Volatile,
-    Policy.History.KeepAll,
-    Policy.ResourceLimits(max_samples=UNTAKEN_SAMPLES),
-    READ_BOTH,
-)
+CAPABILITIES = FUNCTION_CAPABILITY.name
 
 
 class CycloneTransport:
-    """One participant with the provider's endpoints.
+    """One participant, with endpoints and threads for those sides of the databus that are used.
 
     The constructor joins the bus; it takes some milliseconds, so it belongs on a thread. It raises
     :class:`EngineUnavailable` with a reason where that is impossible.
     """
 
     def __init__(self, config: DatabusConfig) -> None:
-        enter_domain(config)
-        self._domain = config.domain
-        self._topics: list[Topic[Any]] = []
-        try:
-            self._participant = DomainParticipant(config.domain)
-            self._requests = DataReader(
-                self._participant, self._topic(FUNCTION_EXECUTION_REQUEST), REQUEST_READER
-            )
-            replies = self._topic(FUNCTION_EXECUTION_REPLY)
-            self._replies = ReplyOutlet(
-                DataWriter(self._participant, replies, REPLY_WRITER),
-                DataWriter(self._participant, replies, RESERVE_WRITER),
-                "databus-replies",
-            )
-            capabilities = self._topic(FUNCTION_CAPABILITY)
-            self._capabilities = Outlet(
-                DataWriter(self._participant, capabilities, CAPABILITY_WRITER), "databus-capabilities"
-            )
-        except DDSException as failure:
-            leave_domain(config.domain)
-            raise EngineUnavailable(
-                f"cannot join DDS domain {config.domain} on {config.interface}: "
-                f"are there more than {MOST_PARTICIPANTS} participants on this machine?"
-            ) from failure
-        self._pump: Pump | None = None
-        self._requesters = Requesters(self._requests, self._replies)
+        self._participant = Participant(config)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="databus-writer")
+        self._instances = Instances(self._participant)
+        self._provider: Provider | None = None
+        self._requester: Requester | None = None
+        self._watching: Watching | None = None
 
-    async def serve(self, handler: RequestHandler) -> None:
+    async def serve(self, handler: RequestHandler, partition: str, gone: Gone) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
-
-        async def receive(batch: Sequence[tuple[Any, Any]]) -> None:
-            await handler([self._request(sample, info) for sample, info in batch])
-
-        self._pump = Pump(self._participant, self._requests, receive)
+        self._instances.outlet(CAPABILITIES)
+        self._provider = Provider(
+            self._participant, self._discovery, self._intake, self._threads, (handler, partition, gone)
+        )
 
     async def publish(self, capabilities: Sequence[Capability]) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
 
         def samples() -> Iterator[bytes]:
             for capability in capabilities:
-                yield serialized(_CAPABILITY(*astuple(capability)))
+                yield CODEC.encode(MEMBERS(capability))
 
-        await self._capabilities.write_all(samples)
+        await self._instances.outlet(CAPABILITIES).write_all(samples)
 
-    async def withdraw(self, function_ids: Sequence[str]) -> None:
+    async def withdraw(self, function_ids: Sequence[str], *, dispose: bool = True) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
 
         def keys() -> Iterator[bytes]:
             for function_id in function_ids:
-                yield serialized_key(_CAPABILITY(function_id, *_NO_CAPABILITY))
+                yield CODEC.encode_key(function_id)
 
-        await self._capabilities.dispose_all(keys)
+        outlet = self._instances.outlet(CAPABILITIES)
+        await (outlet.dispose_all(keys) if dispose else outlet.unregister_all(keys))
 
-    async def reply(self, reply: ExecutionReply, source: str) -> bool:
+    async def reply(self, reply: ExecutionReply, source: str, partition: str = DEFAULT_PARTITION) -> bool:
         """See :class:`~enginehost.databus.port.Transport`."""
-        await self._requesters.matched(self._requesters.participant(int(source)))
-        sample = _REPLY(*astuple(reply))
-        large = len(reply.result) > LARGE_RESULT
-        data = await asyncio.to_thread(serialized, sample) if large else serialized(sample)
-        return await self._replies.send(data)
+        return await _started(self._provider).reply(reply, source, partition)
+
+    async def watch(self, watcher: Watcher) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        self._watching = Watching(self._participant, watcher)
+
+    async def watch_again(self) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        if self._watching is not None:
+            await self._watching.again()
+
+    async def listen(self, handler: ReplyHandler, partition: str, gone: Gone) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        self._requester = Requester(
+            self._participant, self._discovery, self._intake, self._threads, (handler, partition, gone)
+        )
+
+    async def reach(self, partition: str, participant: str, patience: float) -> bool:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        return await _started(self._requester).reach(partition, participant, patience)
+
+    async def send(self, request: ExecutionRequest, partition: str) -> bool:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        return await _started(self._requester).send(request, partition)
+
+    def forget(self, partition: str) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        if self._requester is not None:
+            self._requester.forget(partition)
+
+    async def put(self, topic: str, samples: Sequence[Mapping[str, Any]]) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        await self._instances.put(topic, samples)
+
+    async def drop(self, topic: str, keys: Sequence[str]) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        await self._instances.drop(topic, keys)
+
+    def listened(self, topic: str) -> bool:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        return self._events.listened(topic)
+
+    def announce(self, topic: str, values: Mapping[str, Any], *, last: bool = False) -> bool:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        return self._events.announce(topic, values, last=last)
 
     async def close(self) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
-        self._requesters.close()
-        if self._pump is not None:
-            await self._pump.close()
-        await asyncio.gather(self._replies.close(CLOSE_PATIENCE), self._capabilities.close(CLOSE_PATIENCE))
-        await asyncio.to_thread(self._leave)
+        made = self.__dict__  # threads are started by what needs them first; do not start them to stop them
+        if "_intake" in made:
+            await self._intake.close()
+        if self._watching is not None:
+            await self._watching.close()
+        if "_events" in made:
+            await self._events.close()
+        if self._requester is not None:
+            await self._requester.close()
+        if self._provider is not None:
+            await self._provider.close(CLOSE_PATIENCE)
+        await self._instances.close(CLOSE_PATIENCE)
+        if "_discovery" in made:
+            await asyncio.to_thread(self._discovery.close)
+        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._participant.leave)
 
     def describe(self) -> dict[str, Any]:
         """See :class:`~enginehost.databus.port.Transport`."""
-        return {
+        made = self.__dict__
+        watching = self._watching
+        about: dict[str, Any] = {
             "transport": "cyclone",
             "version": version("cyclonedds"),
-            "capability_readers": len(self._capabilities.readers),
-            "requesters": len(matched(self._requests.get_matched_publications)),
-            "reader_behind": self._replies.lagging,
-            "malformed": self._pump.malformed if self._pump else 0,
+            "capability_readers": self._instances.readers(CAPABILITIES),
+            "liveliness_lost": self._instances.liveliness_lost,
+            "malformed": (self._intake.malformed if "_intake" in made else 0)
+            + (watching.malformed if watching else 0),
+            "events_dropped": self._events.dropped if "_events" in made else 0,
         }
+        if watching is not None:
+            about |= {"capability_writers": watching.writers, "watched_anew": watching.anew}
+        for side in (self._provider, self._requester):
+            if side is not None:
+                about |= side.describe()
+        return about
 
-    def _leave(self) -> None:
-        for entity in (*self._topics, self._participant):
-            entity.__del__()
-        leave_domain(self._domain)
+    @cached_property
+    def _discovery(self) -> Discovery:
+        return Discovery(self._participant)
 
-    def _topic(self, struct: Struct) -> Topic[Any]:
-        topic = Topic(self._participant, struct.name, _TYPES[struct.name])
-        self._topics.append(topic)
-        return topic
+    @cached_property
+    def _intake(self) -> Intake:
+        return Intake(self._participant)
 
-    def _request(self, sample: Any, info: Any) -> ExecutionRequest:
-        return ExecutionRequest(
-            request_id=sample.request_id,
-            function_id=sample.function_id,
-            parameters=sample.parameters,
-            timestamp=sample.timestamp,
-            metadata=sample.metadata,
-            source=str(info.publication_handle),
-            participant=self._requesters.participant(info.publication_handle),
-        )
+    @cached_property
+    def _events(self) -> Events:
+        return Events(self._participant, self._discovery)
 
 
-_TYPES = {
-    struct.name: idl_type(struct)
-    for struct in (FUNCTION_CAPABILITY, FUNCTION_EXECUTION_REQUEST, FUNCTION_EXECUTION_REPLY)
-}
-_CAPABILITY: Any = _TYPES[FUNCTION_CAPABILITY.name]
-_REPLY: Any = _TYPES[FUNCTION_EXECUTION_REPLY.name]
-_NO_CAPABILITY = astuple(Capability("", "", "", "", "", "", "", "", "", 0, ""))[1:]
+def _started(side: _Side | None) -> _Side:
+    if side is None:
+        raise RuntimeError("call serve() or listen() first")
+    return side

@@ -1,0 +1,274 @@
+"""The databus for programs without a host: what is offered, and calls to it.
+
+::
+
+    async with Client(domain=0) as bus:
+        print(await bus.call("add", {"a": 1, "b": 2}))
+
+    with SyncClient(domain=0) as bus:
+        print(bus.call("add", {"a": 1, "b": 2}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from random import getrandbits
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+from enginehost.catalog import Catalog, Change, ChangeKind, Entry
+from enginehost.contributions import OWN_TRANSPORT, collect
+from enginehost.databus.bus import leave
+from enginehost.databus.config import DatabusConfig
+from enginehost.databus.identity import Identity
+from enginehost.databus.link import DISCOVERY_SECONDS, QUIET_SECONDS, Link
+from enginehost.databus.pause import Pulse
+from enginehost.databus.port import Transport
+from enginehost.databus.proof import proofs_of
+from enginehost.databus.transports import Join, find_transport
+from enginehost.engine import Call
+from enginehost.errors import CallTimeout, EngineUnavailable, UnknownFunction
+from enginehost.plugins import PluginRegistry
+from enginehost.signature import FunctionSignature
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
+T = TypeVar("T")
+
+_END = object()
+
+
+class BusChange(StrEnum):
+    """What happened to a function on the bus."""
+
+    ARRIVED = "arrived"
+    CHANGED = "changed"
+    DEPARTED = "departed"
+
+
+class BusEvent(NamedTuple):
+    """A function arrived, changed, or departed."""
+
+    kind: BusChange
+    signature: FunctionSignature
+
+
+_KINDS = {
+    ChangeKind.ADDED: BusChange.ARRIVED,
+    ChangeKind.REPLACED: BusChange.CHANGED,
+    ChangeKind.REMOVED: BusChange.DEPARTED,
+}
+
+
+class Client:
+    """A participant that calls and offers nothing. Lives on one event loop.
+
+    ``config`` says how it takes part; ``settings`` replace single fields of it
+    (``Client(domain=7, interface="eth0", peers=("10.0.0.5",))``). Raises :class:`ConfigError` for wrong ones,
+    and when it is entered :class:`EngineUnavailable` where the bus cannot be joined.
+    """
+
+    def __init__(self, config: DatabusConfig | None = None, **settings: Any) -> None:
+        self.config = replace(config or DatabusConfig(), **settings)
+        self._catalog = Catalog()
+        self._link: Link | None = None
+        self._transport: Transport | None = None
+        self._pulse: Pulse | None = None
+
+    async def __aenter__(self) -> Self:
+        config = self.config
+        transport = await asyncio.to_thread(_join(config), config)
+        identity = Identity(None)
+        try:
+            proofs = await asyncio.to_thread(proofs_of, config, lambda: identity.incarnation)
+            self._link = Link(self._catalog, transport, identity, config, proofs)
+            self._transport = transport
+            await self._link.start()
+            self._pulse = Pulse(lambda: None, self._link.look_again)
+        except BaseException:
+            await leave(transport)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        link, self._link = self._link, None
+        if self._pulse is not None:
+            await self._pulse.close()
+        if link is not None and self._transport is not None:
+            await link.close()
+            await leave(self._transport)
+
+    def functions(self, service: str = "") -> list[FunctionSignature]:
+        """The functions that are offered now, by name; with ``service`` those of that one.
+
+        Right after joining there are none yet: see :meth:`settled` and :meth:`wait_for`.
+        """
+        return [
+            entry.signature
+            for entry in self._catalog
+            if not service or entry.signature.name.startswith(f"{service}.")
+        ]
+
+    async def settled(self, timeout: float = DISCOVERY_SECONDS, quiet: float = QUIET_SECONDS) -> None:
+        """Wait until nothing new has been seen for ``quiet`` seconds, at most ``timeout``."""
+        await self._there().settled(timeout, quiet)
+
+    async def wait_for(self, name: str, timeout: float = DISCOVERY_SECONDS) -> FunctionSignature:
+        """The function ``name`` (``name`` or ``service.name``), as soon as somebody offers it.
+
+        Raises :class:`UnknownFunction` where nobody does within ``timeout`` seconds.
+        """
+        return (await self._entry(name, timeout)).signature
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0
+    ) -> Any:
+        """The result of ``name`` (a list, where it streams), which one provider runs.
+
+        ``timeout`` seconds bound the whole call. Raises the errors of :mod:`enginehost.errors`.
+        """
+        call = _call(name, timeout)
+        entry = await self._entry(name, min(timeout, DISCOVERY_SECONDS))
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + (call.remaining or 0.0)):
+                if not entry.signature.streaming:
+                    return await entry.function.run(dict(arguments or {}), call)
+                items = entry.function.run(dict(arguments or {}), call)
+                async with aclosing(items):
+                    return [item async for item in items]
+        except TimeoutError:
+            raise CallTimeout(name, timeout) from None
+
+    async def stream(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0
+    ) -> AsyncGenerator[Any, None]:
+        """The items of a streaming function as they come; the one result of a plain one."""
+        call = _call(name, timeout)
+        entry = await self._entry(name, min(timeout, DISCOVERY_SECONDS))
+        if not entry.signature.streaming:
+            yield await self.call(name, arguments, timeout=timeout)
+            return
+        async with aclosing(entry.function.run(dict(arguments or {}), call)) as items:
+            async for item in items:
+                yield item
+
+    async def events(self) -> AsyncGenerator[BusEvent, None]:
+        """Functions that arrive, change and depart, from now on."""
+        queue: asyncio.Queue[BusEvent] = asyncio.Queue()
+
+        def heard(changes: Sequence[Change]) -> None:
+            for change in changes:
+                queue.put_nowait(BusEvent(_KINDS[change.kind], change.entry.signature))
+
+        unsubscribe = self._catalog.subscribe(heard)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            unsubscribe()
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for an operator, as a JSON object."""
+        link = self._there()
+        return (self._transport.describe() if self._transport is not None else {}) | link.describe()
+
+    def _there(self) -> Link:
+        if self._link is None:
+            raise RuntimeError("the client is not on the bus: use `async with Client(…) as bus`")
+        return self._link
+
+    async def _entry(self, name: str, timeout: float) -> Entry:
+        if (entry := await self._there().arrival(name, timeout)) is not None:
+            return entry
+        if (target := self._catalog.target(name)) is not None:
+            message = f"{name} stands for {target}, which is not on the databus now"
+            raise EngineUnavailable(message, reason="no-provider")
+        raise UnknownFunction(name, nearest=self._catalog.nearest(name, lambda _: True))
+
+
+def _join(config: DatabusConfig) -> Join:
+    if config.transport == OWN_TRANSPORT:
+        return find_transport(config.transport, {})
+    return find_transport(config.transport, collect(PluginRegistry()).transports)
+
+
+def _call(name: str, timeout: float) -> Call:
+    return Call(
+        name, deadline=time.monotonic() + timeout, span=getrandbits(64) or 1, trace=getrandbits(128) or 1
+    )
+
+
+class SyncClient:
+    """A :class:`Client` for programs without an event loop; usable from any thread.
+
+    Takes what ``Client`` takes and raises what it raises. An interrupted wait (Ctrl-C) cancels its call.
+    """
+
+    def __init__(self, config: DatabusConfig | None = None, **settings: Any) -> None:
+        self._client = Client(config, **settings)
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Self:
+        from anyio.from_thread import start_blocking_portal
+
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(self._client))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self._portal = None
+
+    def functions(self, service: str = "") -> list[FunctionSignature]:
+        """See :meth:`Client.functions`; waits a moment for what there is."""
+        self._run(self._client.settled)
+        return self._run(self._functions, service)
+
+    def wait_for(self, name: str, timeout: float = DISCOVERY_SECONDS) -> FunctionSignature:
+        """See :meth:`Client.wait_for`."""
+        return self._run(self._client.wait_for, name, timeout)
+
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0) -> Any:
+        """See :meth:`Client.call`."""
+        return self._run(self._call, name, arguments, timeout)
+
+    def stream(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0
+    ) -> Iterator[Any]:
+        """See :meth:`Client.stream`. Leaving the iteration ends the call."""
+        items = self._client.stream(name, arguments, timeout=timeout)
+        with self._closing(items):
+            while (item := self._run(anext, items, _END)) is not _END:
+                yield item
+
+    @contextmanager
+    def _closing(self, items: AsyncGenerator[Any, None]) -> Generator[None]:
+        try:
+            yield
+        finally:
+            if self._portal is not None:
+                self._portal.call(items.aclose)
+
+    async def _functions(self, service: str) -> list[FunctionSignature]:
+        return self._client.functions(service)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any] | None, timeout: float) -> Any:
+        return await self._client.call(name, arguments, timeout=timeout)
+
+    def _run(self, function: Callable[..., Any], *given: Any) -> Any:
+        if self._portal is None:
+            raise RuntimeError("the client is not on the bus: use `with SyncClient(…) as bus`")
+        future = self._portal.start_task_soon(function, *given)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise

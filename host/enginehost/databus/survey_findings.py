@@ -1,0 +1,298 @@
+"""What is wrong on the bus, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from enginehost.databus.config import DatabusConfig
+from enginehost.databus.matching import POLICY_WORDS, Endpoint, Mismatch, mismatches
+from enginehost.databus.offer_faults import doubts_of, faults_of, shown
+from enginehost.databus.reach import Reach
+from enginehost.databus.sight import CAPABILITIES, REPLIES, REQUESTS, Sight
+from enginehost.databus.signing_setup import Signing
+from enginehost.databus.surroundings import in_container, is_full
+from enginehost.databus.survey import Member, is_known, members_of
+from enginehost.diagnostics import Diagnostic, Severity
+from enginehost.errors import EngineUnavailable
+
+MOST_PARTICIPANTS = 110
+"""Participants that a domain has on one machine (``cyclone/domain.py`` asks for as many)."""
+
+MOST_OF_A_KIND = 20
+"""Findings of one kind that are told; the rest is counted."""
+
+SKEW_SECONDS = 60.0
+
+_OWN_PREFIX = "eh."
+
+
+def findings_of(config: DatabusConfig, sight: Sight, signing: Signing) -> list[Diagnostic]:
+    """Everything wrong or doubtful in what was seen, errors first."""
+    members = members_of(sight)
+    found = [
+        *_alone(config, sight),
+        *_other_transport(config),
+        *(
+            wrong("keys", problem, "`enginehost databus keygen`, `enginehost databus trust`")
+            for problem in signing.problems
+        ),
+        *_few(_apart(sight)),
+        *_unexplained(sight),
+        *_few(_malformed(sight)),
+        *_undecodable(sight),
+        *_twins(members, sight),
+        *_few(_skewed(members)),
+        *_silent(sight),
+        *_few(_deaf(members, sight)),
+        *_crowded(config, sight),
+    ]
+    return sorted(found, key=lambda one: one.severity is not Severity.ERROR)
+
+
+def finding_of_no_bus(config: DatabusConfig, failure: EngineUnavailable) -> Diagnostic:
+    """Why the bus could not be joined."""
+    if failure.detail.get("reason") == "no-dds-library":
+        return wrong("no-dds-library", failure.message, "pip install cyclonedds")
+    if is_full(config.domain, MOST_PARTICIPANTS + 1):
+        return wrong(
+            "domain-full",
+            f"domain {config.domain} is full: {MOST_PARTICIPANTS} processes of this machine are on it",
+            "stop some of them, or use another domain (--domain)",
+        )
+    return wrong("not-joined", failure.message, "`ip address` shows the interfaces that are up")
+
+
+def wrong(code: str, message: str, hint: str) -> Diagnostic:
+    """Something does not work."""
+    return Diagnostic("", 0, 0, Severity.ERROR, code, message, hint)
+
+
+def doubtful(code: str, message: str, hint: str) -> Diagnostic:
+    """Somebody should look."""
+    return Diagnostic("", 0, 0, Severity.WARNING, code, message, hint)
+
+
+def _alone(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
+    if sight.programs:
+        return
+    first = 7400 + 250 * config.domain
+    reasons = ["no host runs", "peers are on another domain (--domain)"]
+    if config.loopback:
+        reasons.append(
+            "peers are on a real interface, or on another machine: this is loopback (--bus-interface NAME)"
+        )
+    else:
+        reasons.append("peers are on another interface or on loopback (--bus-interface)")
+        reasons.append("multicast does not get through (then name the peers' addresses in databus.peers)")
+        reasons.append(f"a firewall drops UDP ports {first} to {first + 249}")
+    if in_container():
+        reasons.append("this is a container, whose network is its own")
+    message = f"nobody else is on domain {config.domain} on interface {config.interface}"
+    yield doubtful("nobody", message, "; or ".join(reasons))
+
+
+def _other_transport(config: DatabusConfig) -> Iterator[Diagnostic]:
+    if config.transport != "cyclone":
+        message = f"the host goes on the bus by the transport {config.transport}; this looked by Cyclone DDS"
+        yield doubtful("other-transport", message, "what is said of this host's own endpoints may differ")
+
+
+def _apart(sight: Sight) -> Iterator[Diagnostic]:
+    """Writers and readers of one topic that never match, told once for all that differ in the same."""
+    groups: dict[tuple[str, bool], dict[tuple[object, ...], list[Endpoint]]] = {}
+    for end in (*sight.endpoints, *sight.own):
+        groups.setdefault((end.topic, end.writes), {}).setdefault(end.alike, []).append(end)
+    pairs: dict[tuple[str, tuple[Mismatch, ...]], tuple[list[Endpoint], list[Endpoint]]] = {}
+    for (topic, writes), writers in groups.items():
+        readers = groups.get((topic, False), {}) if writes else {}
+        for some, others in product(writers.values(), readers.values()):
+            if len({end.program for end in (*some, *others)}) == 1:
+                continue  # a program's own business
+            found = mismatches(some[0], others[0])
+            found = tuple(one for one in found if not _is_meant(one, some[0], others[0]))
+            if found:
+                told = pairs.setdefault((topic, found), ([], []))
+                told[0].extend(some)
+                told[1].extend(others)
+    names = {program.key: str(program) for program in sight.programs}
+    types = {topic: {end.type for end in sight.endpoints if end.topic == topic} for topic, _ in groups}
+    for (topic, found), (writers, readers) in pairs.items():
+        yield _mismatch(topic, found, writers, readers, names, known=is_known(topic, types[topic]))
+
+
+def _is_meant(found: Mismatch, writer: Endpoint, reader: Endpoint) -> bool:
+    """Hosts have partitions of their own: that two of them differ is as it should be."""
+    if found.policy != "partition":
+        return False
+    return any(
+        all(name.startswith(_OWN_PREFIX) for name in end.policies.partitions if name)
+        and any(end.policies.partitions)
+        for end in (writer, reader)
+    )
+
+
+def _mismatch(
+    topic: str,
+    found: tuple[Mismatch, ...],
+    writers: list[Endpoint],
+    readers: list[Endpoint],
+    names: dict[str, str],
+    *,
+    known: bool,
+) -> Diagnostic:
+    policies = " and ".join(dict.fromkeys(one.policy for one in found))
+    asked = ", ".join(one.asked for one in found)
+    offered = ", ".join(one.offered for one in found)
+    message = (
+        f"{shown(topic)} ({policies}): the reader of {_whose(readers, names)} asks for {asked}; "
+        f"the writer of {_whose(writers, names)} offers {offered}: they never match"
+    )
+    kinds = {one.policy for one in found}
+    code = "type-mismatch" if kinds & {"type", "type name"} else "qos-mismatch"
+    make = wrong if known and kinds != {"partition"} else doubtful
+    return make(code, message, "; ".join(dict.fromkeys(one.hint for one in found)))
+
+
+def _whose(ends: list[Endpoint], names: dict[str, str]) -> str:
+    """The programs, the first by name; *a host* where only we, who look as one, are among them."""
+    programs = list(dict.fromkeys(names[end.program] for end in ends if end.program in names))
+    more = f" and {len(programs) - 1} more" if len(programs) > 1 else ""
+    return f"{programs[0]}{more}" if programs else "a host"
+
+
+def _unexplained(sight: Sight) -> Iterator[Diagnostic]:
+    """What the library says of our own endpoints that nothing announced explains."""
+    names = {program.key: str(program) for program in sight.programs}
+    for end in sight.endpoints:
+        if end.key in sight.unmatched:
+            kind = "writer" if end.writes else "reader"
+            yield wrong(
+                "type-mismatch",
+                f"{shown(end.topic)} (type): the {kind} of {names.get(end.program, 'a program')} does not "
+                f"match a host's: its type {shown(end.type)} is defined otherwise",
+                "declare the type as `enginehost databus idl` prints it",
+            )
+    told = {
+        (own.topic, one.policy)
+        for own in sight.own
+        for end in sight.endpoints
+        if end.topic == own.topic and end.writes != own.writes
+        for one in mismatches(*((end, own) if end.writes else (own, end)))
+    }
+    for topic, policy, count in sight.incompatible:
+        word = POLICY_WORDS.get(policy, f"policy {policy}")
+        if count and (topic, word) not in told:
+            message = f"{topic} ({word}): {count} endpoints of others do not match a host's"
+            yield wrong("qos-mismatch", message, f"compare the {word} on both sides")
+
+
+def _malformed(sight: Sight) -> Iterator[Diagnostic]:
+    names = {program.key: str(program) for program in sight.programs}
+    for offer in sight.offers:
+        faults = list(faults_of(offer.capability))
+        told = [*faults, *doubts_of(offer.capability)]
+        if told:
+            whose = names.get(offer.program, "a program that left")
+            message = f"the function {shown(offer.capability.name)} of {whose}: {'; '.join(told)}"
+            make = wrong if faults else doubtful
+            yield make("malformed-capability", message, "correct what that program advertises")
+
+
+def _undecodable(sight: Sight) -> Iterator[Diagnostic]:
+    names = {program.key: str(program) for program in sight.programs}
+    for program, count in sight.undecodable.items():
+        whose = names.get(program, "a program that left")
+        message = (
+            f"{count} samples of {CAPABILITIES} of {whose} cannot be read: they are cut off, or no UTF-8"
+        )
+        yield wrong("malformed-sample", message, "its type must be as `enginehost databus idl` prints it")
+
+
+def _twins(members: Iterable[Member], sight: Sight) -> Iterator[Diagnostic]:
+    """Host ids, and function ids, that two programs have."""
+    heard = {offer.program for offer in sight.offers if not offer.lost}
+    hosts: dict[str, list[Member]] = {}
+    for member in members:
+        if member.host_id and member.program.key in heard:
+            hosts.setdefault(member.host_id, []).append(member)
+    for host_id, some in hosts.items():
+        if len(some) > 1:
+            whose = " and ".join(str(one.program) for one in some[:3])
+            message = f"{len(some)} providers have the id {shown(host_id)}: {whose}"
+            hint = "one has a copy of the other's state directory: give it a state_dir of its own"
+            yield wrong("same-host-id", message, hint)
+    told = {host_id for host_id, some in hosts.items() if len(some) > 1}
+    offered = Counter(
+        offer.capability.function_id for offer in sight.offers if offer.capability.provider_id not in told
+    )
+    for function_id, count in offered.items():
+        if count > 1:
+            message = f"{count} programs offer a function with the id {shown(function_id)}"
+            yield wrong("same-function-id", message, "each call of it runs in each of them: make ids differ")
+
+
+def _skewed(members: Iterable[Member]) -> Iterator[Diagnostic]:
+    for member in members:
+        clock = member.clock
+        if clock and abs(clock.ahead) > SKEW_SECONDS and (clock.exact or clock.ahead > 0):
+            message = f"the clock of {member.program} is {skew_words(clock.ahead)}"
+            yield doubtful(
+                "clock-skew", message, "set both clocks by NTP; times in logs do not compare until then"
+            )
+
+
+def skew_words(ahead: float) -> str:
+    """``3,600 s ahead``, ``2.5 s behind``, ``in step``."""
+    if abs(ahead) < 0.1:
+        return "in step"
+    amount = f"{abs(ahead):,.0f}" if abs(ahead) >= 10 else f"{abs(ahead):.1f}"
+    return f"{amount} s {'ahead' if ahead > 0 else 'behind'}"
+
+
+def _silent(sight: Sight) -> Iterator[Diagnostic]:
+    names = {program.key: str(program) for program in sight.programs}
+    lost = Counter(offer.program for offer in sight.offers if offer.lost and offer.program in names)
+    for program, count in lost.items():
+        message = f"{names[program]} offers {count} functions and is not heard of within its lease"
+        yield wrong(
+            "silent", message, "it hangs, is stopped (SIGSTOP), or the network between is cut: look at it"
+        )
+
+
+def _deaf(members: Iterable[Member], sight: Sight) -> Iterator[Diagnostic]:
+    """Providers none of whose functions can be called."""
+    kinds = {member.program.key: member for member in members}
+    told: set[tuple[str, str]] = set()
+    reach = Reach(sight)
+    for offer in sight.offers:
+        member, why = kinds.get(offer.program), reach.why_not(offer)
+        if member is None or not why or offer.lost or (offer.program, why) in told:
+            continue
+        told.add((offer.program, why))
+        make = doubtful if member.kind == "genesis" else wrong
+        message = f"functions of {member.program} cannot be called by hosts: it {why.removeprefix('its ')}"
+        if why.startswith("its "):
+            message = f"functions of {member.program} cannot be called by hosts: {why}"
+        hint = f"a provider reads {REQUESTS} and writes {REPLIES} (docs/databus.md)"
+        yield make("not-callable", message, hint)
+
+
+def _crowded(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
+    processes = {(one.host, one.pid) for one in sight.programs if one.pid}
+    for host, count in Counter(host for host, _ in processes).items():
+        if count >= MOST_PARTICIPANTS * 9 // 10:
+            message = f"domain {config.domain} is nearly full: {count} processes on {host or 'one machine'}"
+            hint = f"a domain has {MOST_PARTICIPANTS} participants on one machine: use another one for some"
+            yield doubtful("domain-crowded", message, hint)
+
+
+def _few(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The first findings, and how many more there are."""
+    listed = list(found)
+    yield from listed[:MOST_OF_A_KIND]
+    if len(listed) > MOST_OF_A_KIND:
+        last, more = listed[-1], len(listed) - MOST_OF_A_KIND
+        message = f"{more} more like the one before"
+        yield Diagnostic("", 0, 0, last.severity, last.code, message, last.hint)
