@@ -409,3 +409,31 @@ async def test_a_client_that_stood_still_still_knows_what_is_there(dds_domain: i
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+
+async def test_a_peer_that_talks_garbage_hurts_nobody(dds_domain: int, tmp_path: Path) -> None:
+    program = Path(__file__).with_name("garbage.py")
+    async with provider(dds_domain) as other, host_on(dds_domain, tmp_path) as host:
+        await until(lambda: host.catalog.get("calc.add"))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(program), str(dds_domain),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                assert await process.stdout.readline() == b"ready\n"
+            assert host.bus is not None
+            await until(lambda: len(host.bus.describe()["capability_faults"]) >= 8)  # type: ignore[union-attr]
+            assert await host.call("calc.add", {"a": 1, "b": 2}) == 3
+            assert (await other.ask(describe=True))["bus"]["joined"] is True
+            assert [one["function"]["name"] for one in host.tools()]
+            process.stdin.close()
+            assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        await until(lambda: not host.bus.describe()["capability_faults"])  # type: ignore[union-attr]
+        assert await host.call("calc.add", {"a": 2, "b": 2}) == 4

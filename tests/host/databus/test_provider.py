@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -596,3 +597,19 @@ async def test_only_the_signer_of_a_call_cancels_it(
     assert held.cancelled == 0
     await one.responder.receive([cancel])
     assert error(await one.wire.answered("s"))["code"] == "cancelled"
+
+
+@pytest.mark.parametrize("hours", [-1, 1, 24 * 365 * 30])
+async def test_a_clock_that_is_off_costs_no_call(
+    provider: Make, signer: SigningKey, trusting: Any, hours: int
+) -> None:
+    one = provider(guard=trusting)
+    one.host.put("add")
+    then = int((time.time() + hours * 3600) * 1000)
+    plain = replace(one.request("add", "plain", {"a": 1, "b": 2}, timeout=5), timestamp=then)
+    unsigned = replace(one.request("add", "s", {"a": 1, "b": 2}), timestamp=then)
+    audience = Audience(one.identity.host_id, one.identity.incarnation)
+    sealed = sign_request(unsigned, signer, audience, sender=MINE, seq=1)
+    await one.responder.receive([plain, sealed])
+    assert (await one.wire.answered("plain")).result == b"3"
+    assert (await one.wire.answered("s")).result == b"3"
