@@ -120,6 +120,8 @@ class Directory:
         self._groups: dict[tuple[str, str], _Group] = {}
         self._providers: dict[tuple[str, str], Provider] = {}
         self._remotes: WeakValueDictionary[tuple[str, str, bool, str], RemoteFunction] = WeakValueDictionary()
+        self._lost: WeakValueDictionary[tuple[str, str], Provider] = WeakValueDictionary()
+        """All that there were, as long as some call or replica refers to them."""
         self._records: dict[str, EngineRecord] = {}
         self._served: dict[str, set[str]] = {}
         """Names of functions in the catalog, by service."""
@@ -237,12 +239,28 @@ class Directory:
         key = participant, offer.incarnation
         provider = self._providers.get(key)
         if provider is None or provider.gone:
-            partition = partition_of(offer.incarnation) if offer.incarnation else DEFAULT_PARTITION
-            host_id = offer.capability.provider_id
-            provider = self._providers[key] = Provider(
-                participant, host_id, offer.incarnation, partition, signer.name, signer.key
-            )
+            provider = self._returned(key, signer) or self._new_provider(key, offer, signer)
+            self._providers[key] = provider
         provider.offers += 1
+        return provider
+
+    def _returned(self, key: tuple[str, str], signer: Signer) -> Provider | None:
+        """The one that was out of sight, while some call waits for it."""
+        provider = self._lost.get(key)
+        if provider is None or not provider.exchanges or not provider.incarnation:
+            return None
+        if (provider.signer, provider.key) != (signer.name, signer.key):
+            return None
+        provider.gone = provider.reached = False
+        provider.offers = 0
+        return provider
+
+    def _new_provider(self, key: tuple[str, str], offer: Offer, signer: Signer) -> Provider:
+        participant, incarnation = key
+        partition = partition_of(incarnation) if incarnation else DEFAULT_PARTITION
+        host_id = offer.capability.provider_id
+        provider = Provider(participant, host_id, incarnation, partition, signer.name, signer.key)
+        self._lost[key] = provider
         return provider
 
     def _went(self, sighting: Sighting, batch: _Batch) -> None:

@@ -44,7 +44,8 @@ class Exchange:
     """A request under its id. ``answer`` has the final reply, or :class:`ProviderGone`.
 
     ``wanted`` is what its metadata says besides what every request's says. ``remind_at`` (monotonic seconds)
-    is when the provider is asked again, should nothing be heard until then.
+    is when the provider is asked again, should nothing be heard until then. ``missed``: its provider is out
+    of sight, and being waited for.
     """
 
     request_id: str
@@ -57,6 +58,7 @@ class Exchange:
     items: Incoming | None = None
     remind_at: float = 0.0
     reminders: int = 0
+    missed: bool = False
 
     def take(self, reply: ExecutionReply, metadata: ReplyMetadata) -> None:
         """A reply came."""

@@ -22,7 +22,7 @@ _WEIGHT = 0.2
 _turn = count()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Provider:
     """A host (or another program) that offers functions, as long as it runs.
 

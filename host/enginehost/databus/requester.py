@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from random import getrandbits
 from typing import Any, Protocol
@@ -49,6 +49,9 @@ program that stood still, is there again in less."""
 LOOK_SECONDS = 0.01
 MOST_AGAIN = 3
 """How often one call asks providers again that went out of sight and are still offered."""
+
+MISSED_SECONDS = 1.5
+"""How long a call that may have run waits for a provider that went out of sight."""
 
 REMIND_SECONDS = 1.0
 """After so long without a word the provider is asked again, later twice as long each time.
@@ -124,8 +127,9 @@ class Requester:
         """Every call that still waits ends with :class:`OutcomeUnknown`."""
         for exchange in list(self._exchanges.values()):
             exchange.lose()
-        if self._reminding is not None:
-            self._reminding.cancel()
+        for task in (self._reminding, *self._telling):
+            if task is not None:
+                task.cancel()
         if self._telling:
             await asyncio.wait(tuple(self._telling), timeout=1.0)
 
@@ -160,22 +164,49 @@ class Requester:
             self._leave(exchange)
 
     def gone(self, provider: Provider) -> None:
-        """The provider is not heard of any more: whoever waits for it hears that."""
+        """The provider is not heard of any more."""
         if provider.gone:
             return
         provider.gone = True
         if provider.reaching is not None:
             provider.reaching.cancel()
         for exchange in tuple(provider.exchanges):
-            exchange.lose()
+            self._out_of_sight(exchange)
         if provider.incarnation:
             self._transport.forget(provider.partition)
 
     def _left(self, participant: str) -> None:
-        """A participant takes no requests any more: what it has not answered, it will not."""
+        """A participant takes no requests any more."""
         for exchange in [one for one in self._exchanges.values() if one.provider.participant == participant]:
             exchange.provider.reached = False
+            self._out_of_sight(exchange)
+
+    def _out_of_sight(self, exchange: Exchange) -> None:
+        """A call that may be asked of somebody else is, at once; another one waits a moment for a return.
+
+        A provider on a machine that is too busy for a while has not lost its calls.
+        """
+        moves = exchange.ask.repeatable or (exchange.wanted.get("ack") and not exchange.accepted)
+        if moves or not exchange.provider.incarnation:
             exchange.lose()
+        elif not exchange.missed:
+            exchange.missed = True
+            self._watch_over(self._sought(exchange))
+
+    async def _sought(self, exchange: Exchange) -> None:
+        until = time.monotonic() + MISSED_SECONDS
+        while time.monotonic() < until and not exchange.answer.done():
+            await asyncio.sleep(LOOK_SECONDS)
+            if await self.reaches(exchange.provider, 0.1):
+                exchange.missed = False
+                self._ask_again(exchange)
+                return
+        exchange.lose()
+
+    def _watch_over(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._telling.add(task)
+        task.add_done_callback(self._told)
 
     async def reaches(self, provider: Provider, patience: float = REACH_SECONDS) -> bool:
         """Whether the provider takes requests, which may take a moment to find out the first time."""
@@ -383,9 +414,7 @@ class Requester:
     def _start_sending(self, request: ExecutionRequest, provider: Provider) -> None:
         if self._proof is not None:
             request = self._proof.request(request, provider)
-        task = asyncio.get_running_loop().create_task(self._transport.send(request, provider.partition))
-        self._telling.add(task)
-        task.add_done_callback(self._told)
+        self._watch_over(self._transport.send(request, provider.partition))
 
     def _told(self, task: asyncio.Task[Any]) -> None:
         self._telling.discard(task)

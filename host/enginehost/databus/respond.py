@@ -39,6 +39,9 @@ from enginehost.values import LARGE, aside
 METADATA_BOUND = 64 * 1024
 """Bytes of a request's metadata: it is read on the event loop."""
 
+GONE_SECONDS = 1.5
+"""How long a requester that went out of sight may take to be heard of again."""
+
 CANCELLED_PATIENCE = 1.0
 """Seconds in which cancelled calls may say that they were."""
 
@@ -76,6 +79,7 @@ class Responder:
         self._refusals = Refusals(self.replies.send)
         self._seen = Seen()
         self._stopping = False
+        self._leaving: dict[str, asyncio.TimerHandle] = {}
 
     @property
     def in_flight(self) -> int:
@@ -88,6 +92,8 @@ class Responder:
         Waits for nobody but, for a moment, a participant that takes its replies and has many refusals coming.
         """
         for request in requests:
+            if self._leaving and (leaving := self._leaving.pop(request.participant, None)) is not None:
+                leaving.cancel()
             fits = len(request.metadata) <= METADATA_BOUND
             metadata = RequestMetadata.read(request.metadata) if fits else RequestMetadata()
             name = self._name_of(request.function_id)
@@ -119,10 +125,17 @@ class Responder:
             await self._refusals.put(self.replies.failure(running.to, lost), running.to)
 
     def gone(self, participant: str) -> None:
-        """End what runs for requesters that left: all streams, and the calls of hosts and clients like us.
+        """End what runs for requesters that left, unless they are heard of again within a moment.
 
-        The calls of peers that know only the types run on.
+        That is all streams, and the calls of hosts and clients like us. The calls of peers that know only the
+        types run on.
         """
+        if participant not in self._leaving and self._crowd.of(participant):
+            loop = asyncio.get_running_loop()
+            self._leaving[participant] = loop.call_later(GONE_SECONDS, self._left, participant)
+
+    def _left(self, participant: str) -> None:
+        del self._leaving[participant]
         for running in self._crowd.of(participant):
             if running.metadata.requester or running.metadata.stream:
                 running.end(Ended.GONE)
@@ -130,6 +143,8 @@ class Responder:
     async def close(self, drain: float) -> None:
         """Refuse new requests; give running ones ``drain`` seconds, then cancel and say so."""
         self._stopping = True
+        for leaving in self._leaving.values():
+            leaving.cancel()
         await _wait(self._crowd.tasks, drain)
         for running in tuple(self._crowd.all):
             running.end(Ended.STOPPED)

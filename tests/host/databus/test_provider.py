@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from enginehost.databus import streams
+from enginehost.databus import respond, streams
 from enginehost.databus.describing import DESCRIBE
 from enginehost.databus.guard import Guard
 from enginehost.databus.identity import Identity
@@ -613,3 +613,22 @@ async def test_a_clock_that_is_off_costs_no_call(
     await one.responder.receive([plain, sealed])
     assert (await one.wire.answered("plain")).result == b"3"
     assert (await one.wire.answered("s")).result == b"3"
+
+
+async def test_a_requester_that_is_heard_of_again_keeps_its_calls(
+    provider: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(respond, "GONE_SECONDS", 0.05)
+    one, held = provider(), Held()
+    one.host.put("held", held.run)
+    mine = {"from": MINE}
+    await one.ask("held", **mine)
+    await held.begun.wait()
+    one.responder.gone("p")
+    await one.ask("held", control="status", **mine)
+    await asyncio.sleep(0.1)
+    assert held.cancelled == 0
+    one.responder.gone("p")
+    async with asyncio.timeout(10):
+        while not held.cancelled:
+            await asyncio.sleep(0.01)

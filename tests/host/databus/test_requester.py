@@ -87,7 +87,8 @@ async def wire() -> Wire:
 
 
 @pytest.fixture
-async def requester(wire: Wire) -> Requester:
+async def requester(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> Requester:
+    monkeypatch.setattr(module, "MISSED_SECONDS", 0.05)
     made = Requester(wire, ME)  # type: ignore[arg-type]
     await made.start()
     return made
@@ -332,9 +333,28 @@ async def test_a_participant_that_left_answers_nothing_any_more(requester: Reque
     call = asyncio.ensure_future(requester.call(ONCE, [Replica("f", provider())]))
     await wire.request()
     assert wire.left is not None
+    wire.reachable = False
     wire.left("participant-a")
     with pytest.raises(OutcomeUnknown):
         await call
+
+
+async def test_a_call_that_may_have_run_waits_a_moment_for_a_provider_that_is_out_of_sight(
+    requester: Requester, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MISSED_SECONDS", 10.0)
+    away = provider()
+    call = asyncio.ensure_future(requester.call(ONCE, [Replica("f", away)]))
+    first = await wire.request()
+    wire.answer(first, accepted=True, final=False)
+    requester.gone(away)
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    away.gone = away.reached = False  # the directory has seen it again
+    asked = await wire.request(2)
+    assert said(asked)["control"] == "status"
+    wire.answer(first, "1")
+    assert await call == b"1"
 
 
 async def test_a_provider_that_says_nothing_is_asked_again(
