@@ -32,6 +32,44 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, port
 
 
+_PEER = re.compile(r"(?:\[(?P<v6>[^\[\]]+)\]|(?P<host>[^:\[\]]+))(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\.?\Z)(?:{_LABEL}\.)*(?![0-9]+\.?\Z){_LABEL}\.?", re.IGNORECASE | re.ASCII)
+"""A host name (RFC 1123): its last part is no number, or it is meant to be an address."""
+
+
+def parse_peer(text: str) -> tuple[str, int | None]:
+    """A host name or address, with or without ``:PORT``, as host and port.
+
+    Raises :class:`ValueError` with the reason. A name is not looked up.
+    """
+    host, port = text, None
+    if not _is_ip(text):
+        found = _PEER.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no host name or address, with or without :PORT")
+        host = found["v6"] or found["host"]
+        port = int(found["port"]) if found["port"] else None
+        if found["v6"] and not _is_ip(host):
+            raise ValueError(f"[{host}] is no IPv6 address")
+    if port is not None and not 1 <= port <= 65535:
+        raise ValueError(f"port {port} of {text!r} does not exist: ports are 1 to 65535")
+    if _is_ip(host):
+        if ipaddress.ip_address(host).is_unspecified:
+            raise ValueError(f"{host} stands for every interface of this machine, and is no peer's address")
+    elif not _NAME.fullmatch(host):
+        raise ValueError(f"{text!r} is no host name or address, with or without :PORT")
+    return host, port
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def binding_hint(error: OSError) -> str:
     """What to do where an address cannot be listened on."""
     reason = {

@@ -124,7 +124,11 @@ class Admission:
         if target is not None and (
             caller is LOCAL or self.policy.may_view(caller, FunctionSignature(target, tags=(UNREAD,)))
         ):
-            text = f"{name} stands for {target}, which is not on the databus now"
+            near = self.catalog.nearest(
+                name, lambda e: caller is LOCAL or self.policy.may_view(caller, e.signature)
+            )
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            text = f"{name} stands for {target}, which is not on the databus now{hint}"
             raise EngineUnavailable(text, state="failed", reason="no-provider")
         for record in self.catalog.declaring(name):
             if record.state not in _ABSENT:

@@ -195,6 +195,8 @@ class Catalog:
         self._declaring: dict[str, list[EngineRecord]] = {}
         self._aliases: dict[str, str] = {}
         """Further names of functions, which count where no function has that name itself."""
+        self._tails: dict[str, dict[str, None]] = {}
+        """Names with a dot by what stands behind it: those of other hosts' functions."""
         self._near: NearNames | None = None
         """Made when somebody asks for a name that there is not."""
         self._listeners: list[Listener] = []
@@ -244,7 +246,10 @@ class Catalog:
         if self._near is None:
             further = (one for one, target in self._aliases.items() if target in self._entries)
             self._near = NearNames({*self._entries, *further})
-        return self._near.near(name, self._is_visible(visible))
+        seen = self._is_visible(visible)
+        tails = [one for one in self._tails.get(name, ()) if seen(one)]
+        near = [one for one in self._near.near(name, seen) if one not in tails]
+        return [*tails, *near][:3]
 
     def _is_visible(self, visible: Callable[[Entry], bool]) -> Callable[[str], bool]:
         def asked(name: str) -> bool:
@@ -407,9 +412,12 @@ class Catalog:
                 continue
             if before is not None and after is None:
                 del self._entries[name]
+                self._forget_tail(name)
                 changes.append(Change(ChangeKind.REMOVED, before))
             elif after is not None:
                 self._entries[name] = after
+                if "." in name:
+                    self._tails.setdefault(name.rpartition(".")[2], {})[name] = None
                 changes.append(Change(ChangeKind.REPLACED if before else ChangeKind.ADDED, after))
         for name in touched:
             for claim in self._claims.get(name, ()):
@@ -422,6 +430,14 @@ class Catalog:
                     listener(changes)
                 except Exception:  # noqa: BLE001 - one face that fails must not take the others the news
                     _log.exception("a listener of the catalog failed")
+
+    def _forget_tail(self, name: str) -> None:
+        tail = name.rpartition(".")[2]
+        names = self._tails.get(tail)
+        if names is not None:
+            names.pop(name, None)
+            if not names:
+                del self._tails[tail]
 
     def _mark(self, record: EngineRecord) -> None:
         """Whether an engine that could serve has lost all its names, or has one of them again."""

@@ -124,6 +124,7 @@ class Host:
         self._ending = asyncio.Lock()
         """One stop at a time: a second waits for the first, and ends what it left."""
         self._problems: list[Diagnostic] = []
+        self._check_bus(known=registry is None)
         policy = self._policy_file()
         self._policy_seen = fingerprint(policy) if policy is not None else None
         """The policy file as it was when it was read."""
@@ -573,6 +574,17 @@ class Host:
         self._problems = [found for found in self._problems if found.code != code]
         self._problems += error_diagnostics(error, code)
 
+    def _check_bus(self, *, known: bool) -> None:
+        """Tell mistakes that show without joining. ``known``: the plugins are those that are installed."""
+        if self._databus is None or self.settings.databus.enabled is False:
+            return
+        from enginehost.databus.config import config_for
+        from enginehost.databus.preflight import require_usable
+
+        config = config_for(self._databus, self.settings)
+        if config is not None:
+            require_usable(config, (lambda: collect(PluginRegistry()).transports) if known else None)
+
     async def _start_bus(self) -> None:
         from enginehost.databus import Databus
         from enginehost.databus.config import config_for
@@ -590,7 +602,7 @@ class Host:
             if asked or isinstance(error, ConfigError):
                 raise
             _log.warning("databus unavailable: %s", error.message, extra=IN_PROBLEMS)
-            hint = "run with --no-bus, or see `enginehost doctor`"
+            hint = "run with --no-bus, or see `enginehost doctor` and `enginehost databus`"
             problem = ConfigError(f"databus unavailable: {error.message}", hint=hint)
             self._note("databus", problem)
         else:

@@ -21,11 +21,11 @@ from pydantic import (
     model_validator,
 )
 
-from enginehost.address import format_address, is_loopback, parse_address
+from enginehost.address import format_address, is_loopback, parse_address, parse_peer
 from enginehost.auth_settings import OidcSettings, TokenSettings, UserPath, at_home
 from enginehost.checked_model import Section, checked, joined
 from enginehost.errors import ConfigError
-from enginehost.policy_rules import PolicyRules, Word, Words, split_commas
+from enginehost.policy_rules import Patterns, PolicyRules, Word, Words, split_commas
 from enginehost.settings_layers import (
     PREFIX,
     Layer,
@@ -119,7 +119,9 @@ class DatabusSettings(Section):
         default=(), description="Only functions that have one of these tags are on the bus; absent: all."
     )
     peers: Words = Field(
-        default=(), description="Addresses to look for participants at, where multicast does not reach them."
+        default=(),
+        description="Names or addresses (:PORT may follow) to look for participants at, where multicast does "
+        "not reach them.",
     )
     fragment_bytes: int | None = Field(
         default=None,
@@ -175,16 +177,31 @@ class DatabusSettings(Section):
         default=True,
         description="Whether functions of other hosts enter the catalog, and can be called here.",
     )
-    let_in_services: Words = Field(
-        default=(), description="Patterns: only these services of others; absent: all."
+    let_in_services: Patterns | None = Field(
+        default=None, description="Patterns: only these services of others; absent: all."
     )
-    let_in_functions: Words = Field(
-        default=(),
+    let_in_functions: Patterns | None = Field(
+        default=None,
         description="Patterns: only these functions of others, by name or service.name; absent: all.",
     )
-    let_in_tags: Words = Field(
-        default=(), description="Patterns: only functions of others with one of these tags; absent: all."
+    let_in_tags: Patterns | None = Field(
+        default=None, description="Patterns: only functions of others with one of these tags; absent: all."
     )
+
+    @field_validator("peers")
+    @classmethod
+    def _are_peers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for peer in value:
+            parse_peer(peer)
+        return value
+
+    @field_validator("let_in_services", "let_in_functions", "let_in_tags", mode="before")
+    @classmethod
+    def _lets_something_in(cls, value: Any) -> Any:
+        """A list whose entries were all taken out must not come to mean *all*."""
+        if not value or (isinstance(value, str) and not value.strip(" ,")):
+            raise ValueError("must not be empty: leave the key out to let in all")
+        return value
 
 
 class PolicySettings(PolicyRules):

@@ -69,7 +69,7 @@ def test_what_no_token_has_is_told() -> None:
         "there is no token with the scope 'other'",
         "there is no token of the tenant 'acne'",
     ]
-    key = KeyEntry(name="cj", key=written(bytes(32)), scopes=("other",))
+    key = KeyEntry(name="cj", key=written(bytes([1]) * 32), scopes=("other",))
     assert [one.message.split(": ", 1)[1] for one in idle_callers(words, [token], [key])] == [
         "there is no token or trusted key of the tenant 'acne'",
     ]

@@ -18,7 +18,7 @@ from enginehost.cli.source import Where, require_folder
 from enginehost.contributions import collect
 from enginehost.databus.config import config_of, trust_file
 from enginehost.databus.keys import signing_key
-from enginehost.databus.trust import read_trust
+from enginehost.databus.trust import MISSING_TRUST_HINT, missing_trust, read_trust
 from enginehost.engine import EngineState
 from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.host import Host
@@ -88,6 +88,8 @@ def _keys(settings: HostSettings) -> Iterator[Finding]:
     if key or trusted:
         signs = f"signs with the key {key.id}" if key else "signs nothing"
         yield fine("access", f"databus: {signs}; {counted(len(trusted), 'trusted key')}")
+    if message := missing_trust(config_of(settings)):
+        yield doubtful("access", f"databus: {message}", MISSING_TRUST_HINT)
 
 
 def _policy(settings: HostSettings) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from enginehost.cli.findings import Finding, doubtful, fine, of_error, wrong
 from enginehost.contributions import OWN_TRANSPORT, collect
 from enginehost.databus.bus import leave
 from enginehost.databus.config import config_of
+from enginehost.databus.peers import LOST, told
 from enginehost.databus.transports import find_transport
 from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.folder import look
@@ -99,7 +100,11 @@ async def databus(settings: HostSettings) -> Finding:
         missing = error.detail.get("reason") == "no-dds-library"
         found = wrong if bus.enabled is True else doubtful
         return found("databus", error.message, "pip install cyclonedds, or databus: off" if missing else "")
+    lost = transport.describe().get(LOST)
     await leave(transport)
+    if lost:
+        hint = "mend the names in the setting databus.peers, or name addresses"
+        return doubtful("databus", told(lost), hint)
     by = "" if bus.transport == OWN_TRANSPORT else f" by the transport {bus.transport}"
     where = f"domain {bus.domain} on interface {bus.interface}{by}, as service {bus.service}"
     return fine("databus", f"{where}; `enginehost databus` shows who else is there")

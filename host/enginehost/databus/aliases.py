@@ -35,6 +35,10 @@ class Aliases:
             self._write = asyncio.get_running_loop().call_later(WRITE_AFTER, self._save)
         return True
 
+    def holder(self, name: str) -> str | None:
+        """What a name stands for."""
+        return self._names.get(name)
+
     def close(self) -> None:
         """Write what is not yet written."""
         if self._write is not None:

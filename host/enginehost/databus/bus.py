@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,11 +21,13 @@ from enginehost.databus.identity import Identity, names_file
 from enginehost.databus.link import DISCOVERY_SECONDS, Link
 from enginehost.databus.metadata import is_incarnation, partition_of
 from enginehost.databus.pause import Pulse
+from enginehost.databus.peers import LOST, told
 from enginehost.databus.port import Transport
 from enginehost.databus.proof import Proofs, proofs_of
 from enginehost.databus.respond import Responder
 from enginehost.databus.running import BUS_CALLER
 from enginehost.databus.transports import find_transport, unavailable
+from enginehost.databus.trust import MISSING_TRUST_HINT, missing_trust
 from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
 from enginehost.policy import CALL, VIEW
 from enginehost.record import Stats
@@ -114,6 +116,7 @@ class Databus:
             if joined.link is not None:
                 await joined.link.start()
             joined.events.start()
+            self._problems = list(_doubts(config, transport))
         except (Exception, SystemExit) as failure:  # the plugin boundary
             await self.stop(0.0)
             raise unavailable(config.transport, failure) from failure
@@ -153,7 +156,7 @@ class Databus:
             identity,
             config,
             proofs,
-            aliases=names_file(config.state_dir, host.folder) if config.state_dir is not None else None,
+            aliases=_names(config, host.folder),
             rival=self.renew_identity,
             overwritten=self.refresh,
         )
@@ -243,7 +246,7 @@ class Databus:
         )
         hint = "was a state directory copied, or an image of a machine? Give each host a state_dir of its own"
         log.warning("%s (%s)", message, hint, extra=IN_PROBLEMS)
-        self._problems = [Diagnostic("databus", 0, 0, Severity.WARNING, "databus-id", message, hint)]
+        self._problems.append(Diagnostic("databus", 0, 0, Severity.WARNING, "databus-id", message, hint))
         joined.advertiser.renew()
         joined.events.refresh()
 
@@ -274,6 +277,23 @@ class Databus:
         if public & VIEW or any(policy.rights(one, signature) & VIEW for one in guard.callers()):
             return VIEW | (public & CALL)
         return 0
+
+
+def _doubts(config: DatabusConfig, transport: Transport) -> Iterator[Diagnostic]:
+    """What somebody should look at, though the host is on the bus."""
+    if lost := transport.describe().get(LOST):
+        hint = "mend the names in the setting databus.peers, or name addresses"
+        yield Diagnostic("databus", 0, 0, Severity.WARNING, "databus-peers", told(lost), hint)
+    if message := missing_trust(config):
+        log.warning("databus: %s", message, extra=IN_PROBLEMS)
+        yield Diagnostic("databus", 0, 0, Severity.WARNING, "databus-trust", message, MISSING_TRUST_HINT)
+
+
+def _names(config: DatabusConfig, folder: Path | None) -> Path | None:
+    """Where short names are kept: for the host of a folder, not for whoever looks at the bus in passing."""
+    if config.state_dir is None or folder is None:
+        return None
+    return names_file(config.state_dir, folder)
 
 
 async def leave(transport: Transport) -> None:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
@@ -31,9 +32,10 @@ from enginehost.databus.port import Transport
 from enginehost.databus.proof import proofs_of
 from enginehost.databus.transports import Join, find_transport
 from enginehost.engine import Call
-from enginehost.errors import CallTimeout, EngineUnavailable, UnknownFunction
+from enginehost.errors import CallTimeout, ConfigError, EngineUnavailable, TooLarge, UnknownFunction
 from enginehost.plugins import PluginRegistry
 from enginehost.signature import FunctionSignature
+from enginehost.values import encode
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _END = object()
+
+_parents: list[ExitStack] = []
+"""In a forked child: what its parent has open."""
 
 
 class BusChange(StrEnum):
@@ -66,7 +71,7 @@ _KINDS = {
 
 
 class Client:
-    """A participant that calls and offers nothing. Lives on one event loop.
+    """A participant that calls and offers nothing. Lives on one event loop, in one process.
 
     ``config`` says how it takes part; ``settings`` replace single fields of it
     (``Client(domain=7, interface="eth0", peers=("10.0.0.5",))``). Raises :class:`ConfigError` for wrong ones,
@@ -75,12 +80,17 @@ class Client:
 
     def __init__(self, config: DatabusConfig | None = None, **settings: Any) -> None:
         self.config = replace(config or DatabusConfig(), **settings)
+        if not self.config.directory:
+            hint = "leave it out: a client has nothing but the functions of others"
+            raise ConfigError("a databus client has no use with directory=False", hint=hint)
+        self._pid = os.getpid()
         self._catalog = Catalog()
         self._link: Link | None = None
         self._transport: Transport | None = None
         self._pulse: Pulse | None = None
 
     async def __aenter__(self) -> Self:
+        self._pid = os.getpid()
         config = self.config
         transport = await asyncio.to_thread(_join(config), config)
         identity = Identity(None)
@@ -97,6 +107,8 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         link, self._link = self._link, None
+        if os.getpid() != self._pid:
+            return  # what is to be closed belongs to the process that opened it
         if self._pulse is not None:
             await self._pulse.close()
         if link is not None and self._transport is not None:
@@ -108,6 +120,7 @@ class Client:
 
         Right after joining there are none yet: see :meth:`settled` and :meth:`wait_for`.
         """
+        require_own(self._pid)
         return [
             entry.signature
             for entry in self._catalog
@@ -130,9 +143,10 @@ class Client:
     ) -> Any:
         """The result of ``name`` (a list, where it streams), which one provider runs.
 
-        ``timeout`` seconds bound the whole call. Raises the errors of :mod:`enginehost.errors`.
+        ``timeout`` seconds bound the whole call. Raises the errors of :mod:`enginehost.errors`;
+        :class:`TooLarge` where the result, or all items together, have more than ``max_result_bytes``.
         """
-        call = _call(name, timeout)
+        call = self._new_call(name, timeout)
         entry = await self._entry(name, min(timeout, DISCOVERY_SECONDS))
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + (call.remaining or 0.0)):
@@ -140,25 +154,30 @@ class Client:
                     return await entry.function.run(dict(arguments or {}), call)
                 items = entry.function.run(dict(arguments or {}), call)
                 async with aclosing(items):
-                    return [item async for item in items]
+                    return await self._all(name, items)
         except TimeoutError:
             raise CallTimeout(name, timeout) from None
 
     async def stream(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0
     ) -> AsyncGenerator[Any, None]:
-        """The items of a streaming function as they come; the one result of a plain one."""
-        call = _call(name, timeout)
+        """The items of a streaming function as they come; the one result of a plain one.
+
+        Raises what :meth:`call` raises; ``max_result_bytes`` holds for each item.
+        """
+        call = self._new_call(name, timeout)
         entry = await self._entry(name, min(timeout, DISCOVERY_SECONDS))
         if not entry.signature.streaming:
             yield await self.call(name, arguments, timeout=timeout)
             return
         async with aclosing(entry.function.run(dict(arguments or {}), call)) as items:
             async for item in items:
+                self._measure(name, item)
                 yield item
 
     async def events(self) -> AsyncGenerator[BusEvent, None]:
         """Functions that arrive, change and depart, from now on."""
+        require_own(self._pid)
         queue: asyncio.Queue[BusEvent] = asyncio.Queue()
 
         def heard(changes: Sequence[Change]) -> None:
@@ -178,9 +197,34 @@ class Client:
         return (self._transport.describe() if self._transport is not None else {}) | link.describe()
 
     def _there(self) -> Link:
+        require_own(self._pid)
         if self._link is None:
             raise RuntimeError("the client is not on the bus: use `async with Client(…) as bus`")
         return self._link
+
+    def _new_call(self, name: str, timeout: float) -> Call:
+        return Call(
+            name,
+            deadline=time.monotonic() + timeout,
+            span=getrandbits(64) or 1,
+            trace=getrandbits(128) or 1,
+            max_result_bytes=self.config.max_result_bytes,
+        )
+
+    def _measure(self, name: str, item: Any, before: int = 0) -> int:
+        """How many bytes of JSON there are with ``item``."""
+        size, limit = before + len(encode(item)), self.config.max_result_bytes
+        if size > limit:
+            raise TooLarge(f"the result of {name}", limit=limit, size=size)
+        return size
+
+    async def _all(self, name: str, items: AsyncGenerator[Any, None]) -> list[Any]:
+        taken: list[Any] = []
+        size = 0
+        async for item in items:
+            size = self._measure(name, item, size)
+            taken.append(item)
+        return taken
 
     async def _entry(self, name: str, timeout: float) -> Entry:
         if (entry := await self._there().arrival(name, timeout)) is not None:
@@ -197,10 +241,13 @@ def _join(config: DatabusConfig) -> Join:
     return find_transport(config.transport, collect(PluginRegistry()).transports)
 
 
-def _call(name: str, timeout: float) -> Call:
-    return Call(
-        name, deadline=time.monotonic() + timeout, span=getrandbits(64) or 1, trace=getrandbits(128) or 1
-    )
+def require_own(pid: int) -> None:
+    """A child that was forked has neither the threads nor the sockets by which its parent is on the bus."""
+    if os.getpid() != pid:
+        raise RuntimeError(
+            f"this databus client belongs to another process ({pid}), of which this one is a fork: "
+            "make a client of its own here"
+        )
 
 
 class SyncClient:
@@ -213,8 +260,10 @@ class SyncClient:
         self._client = Client(config, **settings)
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
+        self._pid = os.getpid()
         from anyio.from_thread import start_blocking_portal
 
         with ExitStack() as stack:
@@ -224,7 +273,10 @@ class SyncClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        if os.getpid() == self._pid:
+            self._stack.close()
+        else:
+            _parents.append(self._stack)  # not even let go of: its threads, which would end it, are not here
         self._portal = None
 
     def functions(self, service: str = "") -> list[FunctionSignature]:
@@ -254,7 +306,7 @@ class SyncClient:
         try:
             yield
         finally:
-            if self._portal is not None:
+            if self._portal is not None and os.getpid() == self._pid:
                 self._portal.call(items.aclose)
 
     async def _functions(self, service: str) -> list[FunctionSignature]:
@@ -264,6 +316,7 @@ class SyncClient:
         return await self._client.call(name, arguments, timeout=timeout)
 
     def _run(self, function: Callable[..., Any], *given: Any) -> Any:
+        require_own(self._pid)
         if self._portal is None:
             raise RuntimeError("the client is not on the bus: use `with SyncClient(…) as bus`")
         future = self._portal.start_task_soon(function, *given)

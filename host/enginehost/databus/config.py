@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from enginehost.databus.options import converted, require_known
 from enginehost.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,27 +25,40 @@ in these in 0.1 s.)
 LAST_DOMAIN = 232
 """The highest domain id whose ports (7400 + 250 × id + …) exist."""
 
-LOG_LEVELS = ("auto", "debug", "info", "warning", "error", "off")
-
 _LOOPBACK_NAMES = frozenset({"lo", "lo0", "localhost"})
 """Loopback's names on various systems: settings move between machines."""
 
 
+class _Checked(type):
+    """Makes of an option that there is not a :class:`ConfigError`, which names the nearest one."""
+
+    if not TYPE_CHECKING:  # the constructor's own parameters are what a type checker should see
+
+        def __call__(cls, *args: Any, **options: Any) -> Any:
+            require_known(options, [one.name for one in fields(cls)])
+            return super().__call__(*args, **options)
+
+
 @dataclass(frozen=True, slots=True)
-class DatabusConfig:
-    """How a host takes part in the databus.
+class DatabusConfig(metaclass=_Checked):
+    """How a host takes part in the databus. Raises :class:`ConfigError` for what cannot be.
+
+    Lists may be any collection, or one text with commas; paths may be text.
 
     ``interface`` is an address or the name of a network interface; the bus leaves loopback only when
-    another one is named. ``peers`` are addresses to look for participants at, where multicast does not
-    reach them. ``service`` is the name under which all functions of this host are offered. ``transport`` is
-    ``cyclone``, or one that a plugin adds (hook ``register_transports``). With ``tags``, only functions that
-    have one of them are offered.
+    another one is named. ``peers`` are names or addresses, with or without ``:PORT``, to look for
+    participants at where multicast does not reach them; one that cannot be found is left out, which the log
+    and ``describe()`` say. ``service`` is the name under which all functions of this host are offered.
+    ``transport`` is ``cyclone``, or one that a plugin adds (hook ``register_transports``). With ``tags``,
+    only functions that have one of them are offered.
     ``fragment_bytes`` is the largest piece that one datagram carries; by default 60,000 on loopback, where
     none is lost, and elsewhere 1,300, which needs no IP fragmentation on Ethernet. ``lease`` is for how many
     seconds a participant that is not heard of any more is still believed to be there. More than
     ``max_in_flight`` calls at once are refused as ``overloaded`` (three quarters of that from one
     participant; a host's own ``max_in_flight`` holds too, and is the default where a host joins by its
-    settings), parameters over ``max_request_bytes`` as ``too_large``. ``state_dir`` keeps the host's id;
+    settings), parameters over ``max_request_bytes`` as ``too_large``. ``max_result_bytes`` is the largest
+    result, or item of a stream, that a :class:`~enginehost.databus.Client` takes, as JSON; a host has a limit
+    of its own. ``state_dir`` keeps the host's id;
     without it the id is new at each start.
 
     ``key_file`` has the key that signs and ``trust_file`` those whose signatures count; without them they
@@ -55,7 +69,7 @@ class DatabusConfig:
 
     ``directory`` off: the functions of others do not enter the catalog. Of them, the patterns
     ``let_in_services``, ``let_in_functions`` (``name`` or ``service.name``) and ``let_in_tags`` choose; each
-    that is not empty has to fit.
+    that is given has to fit.
     ``events`` off tells monitors nothing. ``log_level`` is the least severe level of the log that they are
     told (``debug``, ``info``, ``warning``, ``error``), or ``off``; ``auto`` is ``warning`` on loopback, else
     ``off``.
@@ -70,6 +84,7 @@ class DatabusConfig:
     lease: float = 2.0
     max_in_flight: int = 10_000
     max_request_bytes: int = 10 * 1024 * 1024
+    max_result_bytes: int = 16 * 1024 * 1024
     state_dir: Path | None = None
     transport: str = "cyclone"
     tags: tuple[str, ...] = ()
@@ -82,11 +97,13 @@ class DatabusConfig:
     log_level: str = "auto"
     profiles: tuple[str, ...] = ("genesis1",)
     directory: bool = True
-    let_in_services: tuple[str, ...] = ()
-    let_in_functions: tuple[str, ...] = ()
-    let_in_tags: tuple[str, ...] = ()
+    let_in_services: tuple[str, ...] | None = None
+    let_in_functions: tuple[str, ...] | None = None
+    let_in_tags: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, converted(one.name, getattr(self, one.name)))
         if not 0 <= self.domain <= LAST_DOMAIN:
             raise ConfigError(f"databus domain {self.domain} is not between 0 and {LAST_DOMAIN}")
         if not 1 <= len(self.service.encode(errors="replace")) <= 256 or not self.service.isprintable():
@@ -95,13 +112,14 @@ class DatabusConfig:
             raise ConfigError("databus fragments have 1,000 to 60,000 bytes")
         if not 1 <= self.lease <= 3_600:
             raise ConfigError("the databus lease has 1 to 3,600 seconds")
-        if self.log_level not in LOG_LEVELS:
-            raise ConfigError(f"databus log_level {self.log_level!r} is none of {', '.join(LOG_LEVELS)}")
-        if self.max_in_flight < 1 or self.max_request_bytes < 1:
-            raise ConfigError("databus limits are at least 1")
-        for text in (self.interface, *self.peers):
-            if not (text and text.isascii() and text.isprintable()):
-                raise ConfigError(f"{text!r} is neither a network address nor the name of an interface")
+        for limit in ("max_in_flight", "max_request_bytes", "max_result_bytes"):
+            if getattr(self, limit) < 1:
+                raise ConfigError(f"databus {limit} is at least 1")
+        if not (self.interface and self.interface.isascii() and self.interface.isprintable()):
+            message = f"{self.interface!r} is neither a network address nor the name of an interface"
+            raise ConfigError(message)
+        if not self.transport:
+            raise ConfigError("databus transport is cyclone, or one that a plugin adds")
 
     @property
     def fragment(self) -> int:
@@ -146,6 +164,7 @@ def config_of(settings: HostSettings) -> DatabusConfig:
         fragment_bytes=bus.fragment_bytes,
         lease=bus.lease,
         max_request_bytes=bus.max_request_bytes,
+        max_result_bytes=settings.max_result_bytes,
         max_in_flight=settings.max_in_flight,
         state_dir=settings.state_dir,
         key_file=bus.key_file,

@@ -32,6 +32,7 @@ CONFIRM_SECONDS = 3.0
 """After the reader was made anew: what is not seen again until then has gone."""
 
 MOST_OFFERS = 200_000
+MOST_TOLD = 1_000
 MOST_FAULTS = 100
 """Capabilities that are of no use and are told of."""
 
@@ -112,6 +113,8 @@ class Directory:
         self._requester = requester
         self._aliases = aliases
         self._own = own
+        self._told: set[tuple[str, str]] = set()
+        """What was said of whom: a host offers many functions with one fault."""
         self._vet = vet
         self._let_in = let_in
         self._conflict = conflict
@@ -292,13 +295,17 @@ class Directory:
         self._settle(batch)
 
     def _fault(self, capability: Capability, fault: str) -> None:
-        if capability.function_id not in self.faults:
+        told = capability.provider_id[:100], fault
+        if told not in self._told:
             log.warning(
-                "a capability on the databus is of no use: %.100r of %.100r: %s",
+                "capabilities on the databus are of no use, such as %.100r of %.100r: %s",
                 capability.name,
                 capability.provider_id,
                 fault,
             )
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told.add(told)
         self.faults[capability.function_id] = fault
         if len(self.faults) > MOST_FAULTS:
             del self.faults[next(iter(self.faults))]
@@ -368,6 +375,8 @@ class Directory:
         batch.add(key[0], function)
         if self._aliases.claim(key[1], function.signature.name, self._free):
             self._catalog.alias(key[1], function.signature.name)
+        elif (holder := self._aliases.holder(key[1])) is not None:
+            self._catalog.alias(key[1], holder)  # so that the error for it can say so
 
     def _free(self, name: str) -> bool:
         return self._catalog.get(name) is None and not self._catalog.declaring(name)

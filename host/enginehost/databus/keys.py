@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from enginehost.databus.points import is_good_point
 from enginehost.errors import ConfigError
 from enginehost.regular_file import read_regular
 
@@ -76,6 +77,7 @@ def written(public: bytes) -> str:
     return KEY_TYPE + base64.b64encode(public).decode()
 
 
+@lru_cache(maxsize=4_096)
 def read_public(text: str) -> bytes:
     """The public key in ``text``. Raises :class:`ValueError`, which says what it should be."""
     wanted = f"a public key is {KEY_TYPE} with 44 characters of base64, as {KEYGEN} prints it"
@@ -85,6 +87,8 @@ def read_public(text: str) -> bytes:
         raise ValueError(wanted) from None
     if len(public) != _PUBLIC_BYTES or written(public) != text.strip():
         raise ValueError(wanted)
+    if not is_good_point(public):
+        raise ValueError(f"this is no key of Ed25519, or one with which anybody can sign; {wanted}")
     return public
 
 
@@ -176,17 +180,23 @@ def _parsed(data: bytes, path: Path) -> SigningKey:
 def signing_key(config: DatabusConfig) -> SigningKey | None:
     """The key with which a host of this ``config`` signs; ``None`` where it does not.
 
+    A ``key_file`` that the config names is read also where nothing is signed on loopback.
+
     Raises :class:`ConfigError` where it should sign and cannot: the key is not usable, or a setting asks
     for one that is not there.
     """
     path = config.key_path
-    if config.sign is False or (config.sign == "auto" and config.loopback):
+    if config.sign is False:
         return None
     asked = config.sign is True or config.key_file is not None
+    signs = config.sign is True or not config.loopback
+    if not signs and not asked:
+        return None
     if path is None:
         if asked:
             raise ConfigError("there is no key to sign with", hint="set databus.key_file, or state_dir")
         return None
     if not asked and not os.path.lexists(path):
         return None
-    return load_key(path)
+    key = load_key(path)
+    return key if signs else None

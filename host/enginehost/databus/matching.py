@@ -7,9 +7,11 @@ representation). Times are in seconds.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 
 DURABILITIES = ("volatile", "transient local", "transient", "persistent")
 LIVELINESS_KINDS = ("automatic", "manual by participant", "manual by topic")
@@ -122,6 +124,7 @@ def _of_types(writer: Endpoint, reader: Endpoint) -> Iterator[Mismatch]:
         words = {True: "a type with a key", False: "a type without key"}
         hint = "mark the same members with @key on both sides"
         yield Mismatch("type", words[reader.keyed], words[writer.keyed], hint)
+        return  # their members differ in that at least: it would be told twice
     if writer.definition and writer.definition == reader.definition:
         return
     if writer.members and reader.members:
@@ -137,20 +140,34 @@ def _of_members(writer: Endpoint, reader: Endpoint) -> Iterator[Mismatch]:
         asked, offered = f"an @{reader.extensibility} type", f"an @{writer.extensibility} one"
         yield Mismatch("type", asked, offered, hint)
         return
-    longest = max(len(writer.members), len(reader.members))
-    for number in range(longest):
-        asked, offered = (_member(one.members, number) for one in (reader, writer))
-        beyond = number >= min(len(writer.members), len(reader.members))
-        if asked != offered and not (beyond and writer.extensibility == "appendable"):
-            yield Mismatch("type", f"{asked} as member {number + 1}", offered, hint)
-            return
+    for number, (asked, offered) in enumerate(zip_longest(reader.members, writer.members), 1):
+        if asked is not None and offered is not None and _goes_into(offered, asked):
+            continue
+        if (asked and offered) or writer.extensibility != "appendable":
+            yield Mismatch("type", f"{_member(asked)} as member {number}", _member(offered), hint)
+        return
 
 
-def _member(members: tuple[tuple[str, str], ...], number: int) -> str:
-    if number >= len(members):
-        return "none"
-    name, kind = members[number]
-    return f"{kind} {_named(name)}"
+_KEY_TEXT = re.compile("@key string(?:<([0-9]+)>)?")
+
+
+def _goes_into(offered: tuple[str, str], asked: tuple[str, str]) -> bool:
+    """Whether a reader's member takes a writer's.
+
+    Of texts only those in keys have bounds that count: the reader's must be as large (DDS-XTypes 1.3,
+    7.2.4.4.8).
+    """
+    if offered == asked:
+        return True
+    bounds = [_KEY_TEXT.fullmatch(kind) for _, kind in (offered, asked)]
+    if offered[0] != asked[0] or bounds[0] is None or bounds[1] is None:
+        return False
+    most_offered, most_asked = (float(bound[1] or "inf") for bound in bounds if bound)
+    return most_offered <= most_asked
+
+
+def _member(member: tuple[str, str] | None) -> str:
+    return f"{member[1]} {_named(member[0])}" if member else "none"
 
 
 def _named(name: str) -> str:

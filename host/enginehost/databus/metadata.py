@@ -39,8 +39,9 @@ UNKNOWN_ID = "unknown-id"
 MOST_CREDIT = 65_536
 """Items of a stream that a requester may allow at once."""
 
+UNKNOWN_CONTROL = "?"
+"""A word of control that is not known here: such a request is no call, whatever it is."""
 _CONTROLS = (CANCEL, CREDIT, STATUS)
-_PARTITION = re.compile(r"eh\.[0-9a-f]{32}")
 _INCARNATION = re.compile(r"[0-9a-f]{32}")
 
 
@@ -85,18 +86,19 @@ class RequestMetadata:
         if not found:
             return cls()
         timeout: Any = found.get("timeout")
+        requester = said if is_incarnation(said := _text(found, "from")) else ""
         return cls(
             timeout=float(timeout) if type(timeout) in (int, float) and 0 < timeout < 1e9 else None,
             trace=read_trace(str(found.get("traceparent", "")), str(found.get("tracestate", ""))),
             incarnation=_text(found, "incarnation"),
-            requester=requester if is_incarnation(requester := _text(found, "from")) else "",
+            requester=requester,
             on_behalf_of=_text(found, "caller")[:200],
-            reply_partition=_partition(found.get("reply_partition")),
+            reply_partition=_partition(found, requester),
             ack=found.get("ack") is True,
             stream=found.get("stream") is True,
             credit=_number(found, "credit", MOST_CREDIT),
             batch=found.get("batch") is True,
-            control=control if (control := found.get("control")) in _CONTROLS else "",
+            control=_control(found),
             seq=_number(found, "seq", 2**63),
             key=_text(found, "key"),
         )
@@ -157,6 +159,14 @@ def _number(found: dict[str, Any], name: str, most: int) -> int:
     return min(value, most) if type(value) is int and value > 0 else 0
 
 
-def _partition(value: Any) -> str:
-    """A partition of our form only: DDS takes ``*`` and ``?`` in a name for patterns."""
-    return value if isinstance(value, str) and _PARTITION.fullmatch(value) else DEFAULT_PARTITION
+def _partition(found: dict[str, Any], requester: str) -> str:
+    """The requester's own partition or the default one: nobody has replies sent to somebody else."""
+    own = partition_of(requester) if requester else DEFAULT_PARTITION
+    return own if found.get("reply_partition") == own else DEFAULT_PARTITION
+
+
+def _control(found: dict[str, Any]) -> str:
+    said = found.get("control")
+    if said is None:
+        return ""
+    return said if said in _CONTROLS else UNKNOWN_CONTROL

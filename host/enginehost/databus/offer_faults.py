@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from enginehost.databus.offers import understand
 from enginehost.databus.port import Capability
 from enginehost.databus.struct import Kind
 from enginehost.databus.types import FUNCTION_CAPABILITY
@@ -15,7 +16,20 @@ _MOST_SHOWN = 60
 
 
 def faults_of(capability: Capability) -> Iterator[str]:
-    """Everything about it that peers trip over; nothing where it is well."""
+    """Everything about it that hosts or other peers trip over; nothing where it is well."""
+    found = list(_own_faults(capability))
+    yield from found
+    judged = understand(capability).fault
+    if judged and _subject(judged) not in map(_subject, found):
+        yield judged
+
+
+def _subject(fault: str) -> str:
+    """The member that a fault is about: *its name is empty*."""
+    return fault.split()[1]
+
+
+def _own_faults(capability: Capability) -> Iterator[str]:
     yield from _of_ids(capability)
     for member in FUNCTION_CAPABILITY.members:
         if member.kind is not Kind.STRING:

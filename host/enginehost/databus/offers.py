@@ -6,6 +6,7 @@ A peer writes what it likes. Nothing of it is believed before it has been looked
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from enginehost.signature import NO_PARAMETERS, Annotations, FunctionSignature, 
 from enginehost.values import MalformedJson, decode
 
 MOST_TAGS = 100
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SCHEMAS_KEPT = 4_096
 _schemas: dict[str, tuple[JsonSchema, str]] = {}
 """Schemas that were looked at, with what is wrong with each: hosts offer the same ones again and again."""
@@ -76,10 +78,15 @@ def with_schema(offer: Offer, told: Mapping[str, Any]) -> Offer:
         signature=replace(
             offer.signature,
             parameters=schema,
-            description=description if isinstance(description, str) else offer.signature.description,
+            description=shown(description) if isinstance(description, str) else offer.signature.description,
             result=result if isinstance(result, dict) and schema_fault(result) is None else None,
         ),
     )
+
+
+def shown(text: str) -> str:
+    """A foreign text without what moves a terminal's cursor or turns the direction of what follows."""
+    return _UNSEEN.sub("\ufffd", text)
 
 
 def _offer(
@@ -92,7 +99,7 @@ def _offer(
         capability,
         FunctionSignature(
             name=f"{capability.service_name}.{capability.name}",
-            description=capability.description,
+            description=shown(capability.description),
             parameters=schema,
             annotations=_annotations(classification.get("annotations")),
             streaming=classification.get("streaming") is True,

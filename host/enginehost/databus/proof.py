@@ -59,6 +59,9 @@ class Proofs:
             if self._accepts_any and reason.detail.get("reason") in ("unsigned", "untrusted-key"):
                 return Signer()
             raise
+        if not by.offers(capability.service_name):
+            message = f"the key of {by.caller.subject} may not offer functions of this service"
+            raise Unauthorized(message, detail={"reason": "untrusted-key"})
         return Signer(by.caller.subject, by.id)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from enginehost.databus.matching import Endpoint, mismatches
-from enginehost.databus.sight import REPLIES, REQUESTS, Offer, Sight
+from enginehost.databus.matching import Endpoint, mismatches, partitions_meet
+from enginehost.databus.metadata import partition_of
+from enginehost.databus.offers import understand
+from enginehost.databus.sight import CAPABILITIES, REPLIES, REQUESTS, Offer, Sight
+
+UNMATCHED = "does not match those of hosts"
 
 
 class Reach:
@@ -23,13 +27,30 @@ class Reach:
         return self._ends.get(program, [])
 
     def why_not(self, offer: Offer) -> str:
-        """Why a request to the function would not be answered; empty where it would."""
+        """Why no host can call the function; empty where one can.
+
+        What hosts make of the capability is their own judgement, and a program that claims to be a host is
+        called in the partition of that host.
+        """
         if offer.lost:
             return "its provider is not heard of any more"
+        return understand(offer.capability).fault or self.why_unheard(offer)
+
+    def why_unheard(self, offer: Offer) -> str:
+        """Why the provider hears of no request to such a function, or hosts hear of none of its functions."""
         key = (offer.program, offer.capability.service_name)
         if key not in self._found:
             self._found[key] = self._why_not(*key)
+        claimed = understand(offer.capability).incarnation
+        if not self._found[key] and claimed and not self.reads_as(offer.program, claimed):
+            return "reads no requests in the partition of the host that its classification names"
         return self._found[key]
+
+    def reads_as(self, program: str, incarnation: str) -> bool:
+        """Whether the program reads requests where a host that was started as ``incarnation`` does."""
+        own = (partition_of(incarnation),)
+        readers = _some(self.endpoints(program), REQUESTS, writes=False)
+        return any(partitions_meet(end.policies.partitions, own) for end in readers)
 
     def requests_arrive(self, program: str) -> bool:
         """Whether the program has a reader of requests that matches a host's writer."""
@@ -52,9 +73,10 @@ class Reach:
             return f"offers functions but reads no {REQUESTS}"
         if not writers:
             return f"reads requests but writes no {REPLIES}"
-        for role, ends in (("requests", readers), ("replies", writers)):
+        offering = _some(theirs, CAPABILITIES, writes=True)
+        for role, ends in (("capabilities", offering), ("requests", readers), ("replies", writers)):
             if why := self._why_apart(ends):
-                return f"its endpoint of {role} does not match those of hosts: {why}"
+                return f"its endpoint of {role} {UNMATCHED}: {why}"
         return ""
 
     def _why_apart(self, ends: Iterable[Endpoint]) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 
 from enginehost.databus.exchange import Ask
 from enginehost.databus.replicas import Replica
-from enginehost.databus.requester import Requester
+from enginehost.databus.requester import Requester, no_json
 from enginehost.engine import Call, Function, RunMode
+from enginehost.errors import InvalidArguments, TooLarge
 from enginehost.signature import FunctionSignature
 from enginehost.trace_context import TraceContext
-from enginehost.values import LARGE, aside, decode, encode
+from enginehost.values import LARGE, MalformedJson, NotJson, aside, decode, encode
 
 _FEW = 64
 """Arguments up to this size, by count of members, are written without a look at how large they are."""
@@ -37,7 +38,12 @@ class RemoteFunction:
     async def call(self, arguments: dict[str, Any], call: Call) -> Any:
         """One call; its deadline and trace go along."""
         result = await self._requester.call(await self._ask(arguments, call), self.replicas)
-        return decode(result) if len(result) < LARGE else await aside(decode, result)
+        if call.max_result_bytes is not None and len(result) > call.max_result_bytes:
+            raise TooLarge(f"the result of {call.function}", limit=call.max_result_bytes, size=len(result))
+        try:
+            return decode(result) if len(result) < LARGE else await aside(decode, result)
+        except MalformedJson as wrong:
+            raise no_json(call.function, wrong) from None
 
     async def stream(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
         """The items as they come."""
@@ -50,7 +56,10 @@ class RemoteFunction:
 
     async def _ask(self, arguments: dict[str, Any], call: Call) -> Ask:
         large = call.large or len(arguments) > _FEW
-        parameters = await aside(encode, arguments) if large else encode(arguments)
+        try:
+            parameters = await aside(encode, arguments) if large else encode(arguments)
+        except NotJson as wrong:
+            raise InvalidArguments(f"{call.function}: an argument cannot be sent: {wrong.message}") from None
         caller = call.caller
         return Ask(
             name=call.function,

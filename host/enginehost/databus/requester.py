@@ -33,10 +33,11 @@ from enginehost.errors import (
     EngineUnavailable,
     OutcomeUnknown,
     Overloaded,
+    ResultInvalid,
     Unauthorized,
     error_from_json,
 )
-from enginehost.values import LARGE, aside, decode, encode
+from enginehost.values import LARGE, MalformedJson, aside, decode, encode
 
 log = logging.getLogger("enginehost.databus")
 
@@ -112,6 +113,7 @@ class Requester:
         self._telling: set[asyncio.Task[Any]] = set()
         self._reminding: asyncio.Task[None] | None = None
         self._listening = False
+        self._closed = False
 
     @property
     def in_flight(self) -> int:
@@ -125,6 +127,7 @@ class Requester:
 
     async def close(self) -> None:
         """Every call that still waits ends with :class:`OutcomeUnknown`."""
+        self._closed = True
         for exchange in list(self._exchanges.values()):
             exchange.lose()
         for task in (self._reminding, *self._telling):
@@ -145,7 +148,7 @@ class Requester:
             while True:
                 while items.replies:
                     reply, metadata = items.replies.popleft()
-                    for item in await _items(reply, metadata):
+                    for item in await _items(ask, reply, metadata):
                         yield item
                         items.taken += 1
                         if more := items.more():
@@ -376,6 +379,11 @@ class Requester:
             reply, metadata = await exchange.answer
         except ProviderGone:
             host = exchange.provider.host_id
+            if self._closed:
+                left = (
+                    f"{ask.name}: this program left the databus before the answer came; the call may have run"
+                )
+                raise OutcomeUnknown(left) from None
             if ask.repeatable or (moved and not exchange.accepted):
                 gone = EngineUnavailable(f"{ask.name}: its provider {host} went", reason="gone")
                 raise NotRun(gone, vanished=True) from None
@@ -488,10 +496,18 @@ async def _until(wake: asyncio.Event, ask: Ask) -> None:
         raise CallTimeout(ask.name, max(left, 0.001)) from None
 
 
-async def _items(reply: ExecutionReply, metadata: ReplyMetadata) -> list[Any]:
+async def _items(ask: Ask, reply: ExecutionReply, metadata: ReplyMetadata) -> list[Any]:
     large = len(reply.result) >= LARGE
-    value = await aside(decode, reply.result) if large else decode(reply.result)
+    try:
+        value = await aside(decode, reply.result) if large else decode(reply.result)
+    except MalformedJson as wrong:
+        raise no_json(ask.name, wrong) from None
     return items_of(value, metadata)
+
+
+def no_json(name: str, wrong: MalformedJson) -> ResultInvalid:
+    """The error for an answer that cannot be read: it is the provider's fault, not the caller's."""
+    return ResultInvalid(f"{name}: its provider answered with what is no JSON: {wrong.message}")
 
 
 def _error(reply: ExecutionReply, metadata: ReplyMetadata) -> EngineHostError:

@@ -13,9 +13,11 @@ from enginehost.databus.guard import Guard
 from enginehost.databus.identity import Identity
 from enginehost.databus.metadata import (
     CANCEL,
+    CREDIT,
     MOST_CREDIT,
     OTHER_START,
     STATUS,
+    UNKNOWN_CONTROL,
     UNKNOWN_ID,
     RequestMetadata,
 )
@@ -102,6 +104,8 @@ class Responder:
                     await self._say_unknown(request, metadata)
             elif metadata.control == STATUS:
                 await self._again(request, metadata, known_as(request, metadata), name)
+            elif metadata.control == UNKNOWN_CONTROL:
+                await self._receive(Running(request, metadata, name))
             elif metadata.control:
                 self._control(request, metadata)
             elif (known := known_as(request, metadata)) not in self._seen:
@@ -120,7 +124,7 @@ class Responder:
     ) -> None:
         """A host or client like us has heard nothing: it is told once more, at its first address."""
         if not self._answering.again(self._crowd.find(known), known) and metadata.control:
-            lost = OutcomeUnknown(f"the call of {name} has ended, and its answer is not kept any more")
+            lost = OutcomeUnknown(f"nothing is known of such a call of {name}, or nothing any more")
             running = Running(request, metadata, name)
             await self._refusals.put(self.replies.failure(running.to, lost), running.to)
 
@@ -179,6 +183,8 @@ class Responder:
             return TooLarge("parameters", limit=self._max_request_bytes, size=size)
         if (size := len(request.metadata)) > METADATA_BOUND:
             return TooLarge("metadata", limit=METADATA_BOUND, size=size)
+        if metadata.control == UNKNOWN_CONTROL:
+            return InvalidRequest(f"control has to be {CANCEL}, {CREDIT} or {STATUS}")
         if metadata.incarnation not in ("", self._identity.incarnation):
             return EngineUnavailable("the host that was meant has been restarted", reason=OTHER_START)
         return None

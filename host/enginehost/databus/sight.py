@@ -83,7 +83,7 @@ class Sight:
     ``undecodable`` counts samples of capabilities that could not be read, by program. ``own`` are the
     endpoints of whoever looks, which are those of a host; ``incompatible`` is what their statuses say: topic,
     policy id, endpoints. ``unmatched`` are the keys of endpoints that do not match ours although nothing that
-    they announce forbids it.
+    they announce forbids it. ``lost_peers`` are those of the config that have no address.
     """
 
     programs: tuple[Program, ...] = ()
@@ -95,3 +95,4 @@ class Sight:
     incompatible: tuple[tuple[str, int, int], ...] = ()
     unmatched: frozenset[str] = frozenset()
     library: str = ""
+    lost_peers: tuple[str, ...] = ()

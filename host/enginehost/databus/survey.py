@@ -205,10 +205,11 @@ def members_of(sight: Sight) -> tuple[Member, ...]:
 
 def _member(program: Program, reach: Reach, offers: list[Offer], clock: Clock | None) -> Member:
     ends = reach.endpoints(program.key)
-    incarnation = next((text for one in offers if (text := incarnation_of(one.capability))), "")
+    claimed = {text for one in offers if (text := incarnation_of(one.capability))}
+    incarnation = next((text for text in sorted(claimed) if reach.reads_as(program.key, text)), "")
     return Member(
         program,
-        _kind(program, ends, incarnation),
+        _kind(program, ends, is_host=bool(incarnation) or (not claimed and _has_partition(ends))),
         host_id=next((one.capability.provider_id for one in offers if one.capability.provider_id), ""),
         incarnation=incarnation,
         services=tuple(sorted({one.capability.service_name for one in offers} - {""})),
@@ -222,8 +223,14 @@ def _member(program: Program, reach: Reach, offers: list[Offer], clock: Clock | 
     )
 
 
-def _kind(program: Program, ends: list[Endpoint], incarnation: str) -> str:
-    if incarnation or any(_OWN_PARTITION.fullmatch(name) for e in ends for name in e.policies.partitions):
+def _has_partition(ends: list[Endpoint]) -> bool:
+    """Whether it reads in a partition such as hosts and clients have: whoever calls a host writes in its."""
+    return any(_OWN_PARTITION.fullmatch(n) for end in ends if not end.writes for n in end.policies.partitions)
+
+
+def _kind(program: Program, ends: list[Endpoint], *, is_host: bool) -> str:
+    """Anybody can copy a host's capability; a host reads requests in the partition that its own names."""
+    if is_host:
         return "enginehost"
     if any(_is_genesis(end) for end in ends) or "Content Filtered Topic STRINGMATCH" in program.name:
         return "genesis"

@@ -7,25 +7,30 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from enginehost.databus.config import DatabusConfig
-from enginehost.databus.matching import POLICY_WORDS, Endpoint, Mismatch, mismatches
-from enginehost.databus.offer_faults import doubts_of, faults_of, shown
-from enginehost.databus.reach import Reach
-from enginehost.databus.sight import CAPABILITIES, REPLIES, REQUESTS, Sight
+from enginehost.databus.matching import POLICY_WORDS, Endpoint, Mismatch, mismatches, partitions_meet
+from enginehost.databus.offer_faults import shown
+from enginehost.databus.peers import told as told_of_peers
+from enginehost.databus.sight import REQUESTS, Sight
 from enginehost.databus.signing_setup import Signing
 from enginehost.databus.surroundings import in_container, is_full
 from enginehost.databus.survey import Member, is_known, members_of
+from enginehost.databus.survey_functions import findings_of_functions
+from enginehost.databus.survey_verdicts import doubtful, few, wrong
+from enginehost.databus.trust import MISSING_TRUST_HINT, missing_trust
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.errors import EngineUnavailable
 
 MOST_PARTICIPANTS = 110
 """Participants that a domain has on one machine (``cyclone/domain.py`` asks for as many)."""
 
-MOST_OF_A_KIND = 20
-"""Findings of one kind that are told; the rest is counted."""
-
 SKEW_SECONDS = 60.0
 
 _OWN_PREFIX = "eh."
+_ALL_HOSTS = "eh.*"
+"""Where whoever looks at the bus has a writer of requests, and sends none."""
+_TYPES = {"type", "type name"}
+_TYPE_POLICY = POLICY_WORDS[24]
+"""What a DDS library calls it when types are apart."""
 
 
 def findings_of(config: DatabusConfig, sight: Sight, signing: Signing) -> list[Diagnostic]:
@@ -34,18 +39,17 @@ def findings_of(config: DatabusConfig, sight: Sight, signing: Signing) -> list[D
     found = [
         *_alone(config, sight),
         *_other_transport(config),
+        *_missing(config, sight),
         *(
             wrong("keys", problem, "`enginehost databus keygen`, `enginehost databus trust`")
             for problem in signing.problems
         ),
-        *_few(_apart(sight)),
+        *few(_apart(sight)),
         *_unexplained(sight),
-        *_few(_malformed(sight)),
-        *_undecodable(sight),
-        *_twins(members, sight),
-        *_few(_skewed(members)),
+        *few(_unread(sight)),
+        *findings_of_functions(config, sight, members),
+        *few(_skewed(members)),
         *_silent(sight),
-        *_few(_deaf(members, sight)),
         *_crowded(config, sight),
     ]
     return sorted(found, key=lambda one: one.severity is not Severity.ERROR)
@@ -62,16 +66,6 @@ def finding_of_no_bus(config: DatabusConfig, failure: EngineUnavailable) -> Diag
             "stop some of them, or use another domain (--domain)",
         )
     return wrong("not-joined", failure.message, "`ip address` shows the interfaces that are up")
-
-
-def wrong(code: str, message: str, hint: str) -> Diagnostic:
-    """Something does not work."""
-    return Diagnostic("", 0, 0, Severity.ERROR, code, message, hint)
-
-
-def doubtful(code: str, message: str, hint: str) -> Diagnostic:
-    """Somebody should look."""
-    return Diagnostic("", 0, 0, Severity.WARNING, code, message, hint)
 
 
 def _alone(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
@@ -97,6 +91,15 @@ def _other_transport(config: DatabusConfig) -> Iterator[Diagnostic]:
     if config.transport != "cyclone":
         message = f"the host goes on the bus by the transport {config.transport}; this looked by Cyclone DDS"
         yield doubtful("other-transport", message, "what is said of this host's own endpoints may differ")
+
+
+def _missing(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
+    """What the settings name and is not there."""
+    if sight.lost_peers:
+        hint = "mend the names in the setting databus.peers, or name addresses"
+        yield doubtful("lost-peers", told_of_peers(sight.lost_peers), hint)
+    if message := missing_trust(config):
+        yield doubtful("keys", message, MISSING_TRUST_HINT)
 
 
 def _apart(sight: Sight) -> Iterator[Diagnostic]:
@@ -150,7 +153,7 @@ def _mismatch(
         f"the writer of {_whose(writers, names)} offers {offered}: they never match"
     )
     kinds = {one.policy for one in found}
-    code = "type-mismatch" if kinds & {"type", "type name"} else "qos-mismatch"
+    code = "type-mismatch" if kinds & _TYPES else "qos-mismatch"
     make = wrong if known and kinds != {"partition"} else doubtful
     return make(code, message, "; ".join(dict.fromkeys(one.hint for one in found)))
 
@@ -166,7 +169,7 @@ def _unexplained(sight: Sight) -> Iterator[Diagnostic]:
     """What the library says of our own endpoints that nothing announced explains."""
     names = {program.key: str(program) for program in sight.programs}
     for end in sight.endpoints:
-        if end.key in sight.unmatched:
+        if end.key in sight.unmatched and not _is_told(end, sight):
             kind = "writer" if end.writes else "reader"
             yield wrong(
                 "type-mismatch",
@@ -174,8 +177,8 @@ def _unexplained(sight: Sight) -> Iterator[Diagnostic]:
                 f"match a host's: its type {shown(end.type)} is defined otherwise",
                 "declare the type as `enginehost databus idl` prints it",
             )
-    told = {
-        (own.topic, one.policy)
+    told = {(end.topic, _TYPE_POLICY) for end in sight.endpoints if end.key in sight.unmatched} | {
+        (own.topic, _TYPE_POLICY if one.policy in _TYPES else one.policy)
         for own in sight.own
         for end in sight.endpoints
         if end.topic == own.topic and end.writes != own.writes
@@ -184,53 +187,44 @@ def _unexplained(sight: Sight) -> Iterator[Diagnostic]:
     for topic, policy, count in sight.incompatible:
         word = POLICY_WORDS.get(policy, f"policy {policy}")
         if count and (topic, word) not in told:
-            message = f"{topic} ({word}): {count} endpoints of others do not match a host's"
+            many = "one endpoint of another does" if count == 1 else f"{count} endpoints of others do"
+            message = f"{topic} ({word}): {many} not match a host's"
             yield wrong("qos-mismatch", message, f"compare the {word} on both sides")
 
 
-def _malformed(sight: Sight) -> Iterator[Diagnostic]:
-    names = {program.key: str(program) for program in sight.programs}
-    for offer in sight.offers:
-        faults = list(faults_of(offer.capability))
-        told = [*faults, *doubts_of(offer.capability)]
-        if told:
-            whose = names.get(offer.program, "a program that left")
-            message = f"the function {shown(offer.capability.name)} of {whose}: {'; '.join(told)}"
-            make = wrong if faults else doubtful
-            yield make("malformed-capability", message, "correct what that program advertises")
-
-
-def _undecodable(sight: Sight) -> Iterator[Diagnostic]:
-    names = {program.key: str(program) for program in sight.programs}
-    for program, count in sight.undecodable.items():
-        whose = names.get(program, "a program that left")
-        message = (
-            f"{count} samples of {CAPABILITIES} of {whose} cannot be read: they are cut off, or no UTF-8"
-        )
-        yield wrong("malformed-sample", message, "its type must be as `enginehost databus idl` prints it")
-
-
-def _twins(members: Iterable[Member], sight: Sight) -> Iterator[Diagnostic]:
-    """Host ids, and function ids, that two programs have."""
-    heard = {offer.program for offer in sight.offers if not offer.lost}
-    hosts: dict[str, list[Member]] = {}
-    for member in members:
-        if member.host_id and member.program.key in heard:
-            hosts.setdefault(member.host_id, []).append(member)
-    for host_id, some in hosts.items():
-        if len(some) > 1:
-            whose = " and ".join(str(one.program) for one in some[:3])
-            message = f"{len(some)} providers have the id {shown(host_id)}: {whose}"
-            hint = "one has a copy of the other's state directory: give it a state_dir of its own"
-            yield wrong("same-host-id", message, hint)
-    told = {host_id for host_id, some in hosts.items() if len(some) > 1}
-    offered = Counter(
-        offer.capability.function_id for offer in sight.offers if offer.capability.provider_id not in told
+def _is_told(end: Endpoint, sight: Sight) -> bool:
+    """Whether it is told already that its type is apart from somebody else's."""
+    return any(
+        one.policy in _TYPES
+        for other in sight.endpoints
+        if other.topic == end.topic and other.writes != end.writes and other.program != end.program
+        for one in mismatches(*((end, other) if end.writes else (other, end)))
     )
-    for function_id, count in offered.items():
-        if count > 1:
-            message = f"{count} programs offer a function with the id {shown(function_id)}"
-            yield wrong("same-function-id", message, "each call of it runs in each of them: make ids differ")
+
+
+def _unread(sight: Sight) -> Iterator[Diagnostic]:
+    """Writers of requests where nobody reads, unless that is told of the pair of them."""
+    names = {program.key: str(program) for program in sight.programs}
+    ends = [end for end in sight.endpoints if end.topic == REQUESTS]
+    readers = [end for end in ends if not end.writes]
+    told: set[tuple[str, tuple[str, ...]]] = set()
+    for writer in ends:
+        names_of = writer.policies.partitions
+        if not writer.writes or _ALL_HOSTS in names_of or (writer.program, names_of) in told:
+            continue
+        told.add((writer.program, names_of))
+        if all(_is_out_of_sight(writer, reader) for reader in readers):
+            where = " and ".join(shown(name) if name else "'' (the default)" for name in names_of)
+            who = names.get(writer.program, "a program that left")
+            message = f"{who} writes {REQUESTS} in the partition {where}, where nobody reads"
+            hint = "hosts read in the default partition and in their own: write there, or start the provider"
+            yield doubtful("unread-requests", message, hint)
+
+
+def _is_out_of_sight(writer: Endpoint, reader: Endpoint) -> bool:
+    found = mismatches(writer, reader)
+    apart = not partitions_meet(writer.policies.partitions, reader.policies.partitions)
+    return apart and all(_is_meant(one, writer, reader) for one in found if one.policy == "partition")
 
 
 def _skewed(members: Iterable[Member]) -> Iterator[Diagnostic]:
@@ -261,24 +255,6 @@ def _silent(sight: Sight) -> Iterator[Diagnostic]:
         )
 
 
-def _deaf(members: Iterable[Member], sight: Sight) -> Iterator[Diagnostic]:
-    """Providers none of whose functions can be called."""
-    kinds = {member.program.key: member for member in members}
-    told: set[tuple[str, str]] = set()
-    reach = Reach(sight)
-    for offer in sight.offers:
-        member, why = kinds.get(offer.program), reach.why_not(offer)
-        if member is None or not why or offer.lost or (offer.program, why) in told:
-            continue
-        told.add((offer.program, why))
-        make = doubtful if member.kind == "genesis" else wrong
-        message = f"functions of {member.program} cannot be called by hosts: it {why.removeprefix('its ')}"
-        if why.startswith("its "):
-            message = f"functions of {member.program} cannot be called by hosts: {why}"
-        hint = f"a provider reads {REQUESTS} and writes {REPLIES} (docs/databus.md)"
-        yield make("not-callable", message, hint)
-
-
 def _crowded(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
     processes = {(one.host, one.pid) for one in sight.programs if one.pid}
     for host, count in Counter(host for host, _ in processes).items():
@@ -286,13 +262,3 @@ def _crowded(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
             message = f"domain {config.domain} is nearly full: {count} processes on {host or 'one machine'}"
             hint = f"a domain has {MOST_PARTICIPANTS} participants on one machine: use another one for some"
             yield doubtful("domain-crowded", message, hint)
-
-
-def _few(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """The first findings, and how many more there are."""
-    listed = list(found)
-    yield from listed[:MOST_OF_A_KIND]
-    if len(listed) > MOST_OF_A_KIND:
-        last, more = listed[-1], len(listed) - MOST_OF_A_KIND
-        message = f"{more} more like the one before"
-        yield Diagnostic("", 0, 0, last.severity, last.code, message, last.hint)

@@ -49,10 +49,20 @@ def unavailable(transport: str, failure: BaseException) -> EngineUnavailable:
 def _join_cyclone(config: DatabusConfig) -> Transport:
     try:
         from enginehost.databus.cyclone import CycloneTransport
-    except Exception as failure:
-        # Besides ImportError the library raises errors of its own when it cannot be loaded.
+    except ModuleNotFoundError as failure:
+        if (failure.name or "").partition(".")[0] != "cyclonedds":
+            raise _unloadable(failure) from failure
         raise EngineUnavailable(
             "the DDS library (cyclonedds 11) is not installed for this Python and platform",
             reason="no-dds-library",
         ) from failure
+    except Exception as failure:  # the library raises errors of its own too
+        raise _unloadable(failure) from failure
     return CycloneTransport(config)
+
+
+def _unloadable(failure: Exception) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"the DDS library (cyclonedds) is there and cannot be loaded: {describe(failure)}",
+        reason="dds-library-fails",
+    )

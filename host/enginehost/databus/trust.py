@@ -7,19 +7,22 @@
       key: ed25519:…               # as `enginehost databus keygen` prints it
       scopes: [math:use]           # what the key grants; may be left out
       tenant: acme                 # may be left out
+      services: [plant-b]          # whose functions it may offer: patterns; left out: any
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
@@ -29,6 +32,9 @@ from enginehost.databus.keys import is_key_id, key_id, read_public
 from enginehost.errors import ConfigError
 from enginehost.policy_rules import Word, Words
 from enginehost.yaml_document import Loc, Place, read_document
+
+if TYPE_CHECKING:
+    from enginehost.databus.config import DatabusConfig
 
 log = logging.getLogger("enginehost.databus")
 
@@ -47,6 +53,10 @@ class KeyEntry(Section):
     key: Word = Field(description="The public key.")
     scopes: Words = Field(default=(), description="What it grants.")
     tenant: str = Field(default="", max_length=1024, description="The customer its owner belongs to.")
+    services: Words | None = Field(
+        default=None,
+        description="Patterns: the services whose functions it may offer; absent: any; empty: none.",
+    )
 
     @field_validator("name")
     @classmethod
@@ -90,16 +100,23 @@ class TrustedKey:
     id: str
     public: bytes
     caller: Caller
+    services: tuple[str, ...] | None = None
+
+    def offers(self, service: str) -> bool:
+        """Whether functions of this service may be the key owner's."""
+        return self.services is None or any(fnmatchcase(service, one) for one in self.services)
 
 
 def read_trust(path: Path) -> TrustFile:
     """The keys in a file; none where there is no file. Raises :class:`ConfigError` at what is wrong."""
     try:
-        path.stat()
+        mode = path.stat().st_mode
     except FileNotFoundError:
         return TrustFile()
     except OSError:
         pass  # reading it says why
+    else:
+        _require_own(path, mode)
     document = read_document(path)
 
     def place(loc: Loc) -> Place:
@@ -113,6 +130,30 @@ def read_trust(path: Path) -> TrustFile:
     file = checked(TrustFile, document.value, place)
     _require_differing(file.keys, place)
     return file
+
+
+def _require_own(path: Path, mode: int) -> None:
+    """Whoever can write the file decides whom the host believes."""
+    if stat.S_ISREG(mode) and mode & 0o022 and sys.platform != "win32":
+        raise ConfigError(
+            f"other users may write this trust file (its mode is {stat.S_IMODE(mode):04o})",
+            path=str(path),
+            hint="chmod go-w it, and look whether all keys in it are meant to count",
+        )
+
+
+MISSING_TRUST_HINT = "`enginehost databus trust` writes it; the setting databus.trust_file says where"
+
+
+def missing_trust(config: DatabusConfig) -> str:
+    """What to say where a config counts on a trust file that is not there; empty where it does not."""
+    path = config.trust_path
+    if config.trust_file is None and config.accept != "trusted":
+        return ""
+    if path is not None and path.exists():
+        return ""
+    effect = "" if config.accepts_any else ", and no function of others enters the catalog"
+    return f"there is no trust file, so nobody's signature counts{effect}"
 
 
 def _require_differing(entries: Sequence[KeyEntry], place: Callable[[Loc], Place]) -> None:
@@ -176,7 +217,7 @@ def _by_id(file: TrustFile) -> dict[str, TrustedKey]:
 def _trusted(entry: KeyEntry) -> TrustedKey:
     public = read_public(entry.key)
     caller = Caller(entry.name, entry.tenant, frozenset(entry.scopes), "databus")
-    return TrustedKey(key_id(public), public, caller)
+    return TrustedKey(key_id(public), public, caller, entry.services)
 
 
 def _fingerprint(path: Path | None) -> tuple[int, ...] | None:
@@ -240,6 +281,8 @@ def _plain(entry: KeyEntry) -> dict[str, object]:
         values["scopes"] = list(entry.scopes)
     if entry.tenant:
         values["tenant"] = entry.tenant
+    if entry.services is not None:
+        values["services"] = list(entry.services)
     return values
 
 

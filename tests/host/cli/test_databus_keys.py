@@ -92,7 +92,7 @@ def test_a_key_is_trusted_listed_and_taken_back(cli: Any) -> None:
 
 def test_json_says_what_became_of_a_key(cli: Any, tmp_path: Path) -> None:
     words = ("databus", "trust", "--file", "t.yaml", "--json")
-    entry = {"name": "plant", "id": KEY.id, "key": PUBLIC, "scopes": ["a"], "tenant": ""}
+    entry = {"name": "plant", "id": KEY.id, "key": PUBLIC, "scopes": ["a"], "tenant": "", "services": None}
     place = {"file": "t.yaml"}
     added = cli(*words, PUBLIC, "--name", "plant", "--scopes", "a")
     assert added.json == entry | place | {"new": True}

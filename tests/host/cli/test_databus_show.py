@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from enginehost.cli.databus.page import shortened
+
 from .conftest import Cli
 
 pytest.importorskip("cyclonedds")
@@ -110,6 +112,11 @@ def test_a_running_host_is_shown_with_its_functions_and_its_clock(
     assert "enginehost.add" in page.out
     assert "in step" in page.out
     assert "all is well" in page.out
+
+
+def test_a_long_name_of_a_peer_is_shown_without_its_middle() -> None:
+    assert shortened("shop." + "x" * 250 + ".last") == f"shop.{'x' * 25}…{'x' * 24}.last"
+    assert shortened("x" * 60) == "x" * 60
 
 
 def test_watch_tells_of_arrivals_and_departures_until_it_is_interrupted(

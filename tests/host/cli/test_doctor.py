@@ -23,6 +23,7 @@ def _free_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("tokens: [{name: ci, token_env: CI_TOKEN}]\n", "the variable CI_TOKEN is not set"),
         ("tokens: [{name: ci, token_file: none.txt}]\n", "the token of 'ci' cannot be read"),
         ("databus: {interface: nosuch0}\n", "this machine has no network interface 'nosuch0'"),
+        ("databus: {sign: true}\nstate_dir: state\n", "there is no key"),
         ("policy: policy.yaml\n", "unknown key 'dfault'"),
         ("audit: /proc/audit/file.jsonl\n", "the audit file cannot be opened"),
         ("http: 0.0.0.0:0\n", "nobody could be told from anybody"),
@@ -42,6 +43,15 @@ def test_what_run_refuses_is_wrong_for_doctor_too(
     refused = program("run", cwd=folder.parent)
     assert refused.returncode == 78
     assert said in refused.stderr
+
+
+def test_what_the_databus_does_without_is_doubtful(cli: Cli, folder: Path) -> None:
+    text = "databus: {peers: [nope.invalid], accept: trusted}\nstate_dir: state\n"
+    (folder.parent / "enginehost.yaml").write_text(text)
+    done = cli("doctor")
+    assert done.code == 0, done.out
+    assert "warn  databus peers without an IPv4 address are left out: nope.invalid" in done.out
+    assert "warn  databus: there is no trust file" in done.out
 
 
 def test_a_token_that_is_too_short_is_wrong(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

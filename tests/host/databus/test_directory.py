@@ -315,3 +315,28 @@ async def test_a_program_that_reads_no_requests_is_not_in_the_catalog() -> None:
     for task in tuple(directory._asking):
         await task
     assert names(catalog) == ["calc.add"]
+
+
+async def test_who_asks_for_a_short_name_whose_holder_is_away_hears_of_others() -> None:
+    catalog = Catalog()
+    directory = made(catalog)
+    first = offered(service="zzz")
+    directory.seen([seen(first)])
+    directory.seen([went(first), seen(offered(service="calc"), "q")])
+    assert catalog.target("add") == "zzz.add"
+    assert catalog.nearest("add", lambda _: True)[0] == "calc.add"
+
+
+async def test_a_foreign_description_moves_no_cursor_and_turns_no_text() -> None:
+    catalog = Catalog()
+    made(catalog).seen([seen(offered(description="\x1b]0;pwn\x07\u202e evil\nzwei\tdrei ü"))])
+    entry = catalog.get("calc.add")
+    assert entry is not None
+    assert entry.signature.description == "\ufffd]0;pwn\ufffd\ufffd evil\nzwei\tdrei ü"
+
+
+async def test_one_fault_of_a_host_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    directory = made(Catalog())
+    host = Identity(None)
+    directory.seen([seen(replace(offered(f"f{n}", host=host), parameter_schema="{")) for n in range(50)])
+    assert len([one for one in caplog.records if "of no use" in one.message]) == 1

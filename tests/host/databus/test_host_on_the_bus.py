@@ -13,7 +13,7 @@ import pytest
 from enginehost.catalog import EngineRecord
 from enginehost.databus import DatabusConfig
 from enginehost.engine import AbstractFunctionEngine, EngineContext
-from enginehost.errors import ERROR_TABLE
+from enginehost.errors import ERROR_TABLE, ConfigError
 from enginehost.host import Host
 from enginehost.settings import HostSettings
 from enginehost.signature import FunctionSignature
@@ -115,6 +115,31 @@ async def test_a_host_with_tokens_shows_nothing_to_peers_without(dds_domain, pee
                 await asyncio.sleep(0.001)
         assert host.bus.describe()["capabilities"] == 0
     assert not peer.capabilities
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"key_file": "none.pem"}, "there is no key"),
+        ({"sign": True}, "there is no key"),
+        ({"transport": "cyclon"}, "no databus transport is called 'cyclon'"),
+    ],
+)
+def test_mistakes_that_show_at_once_are_told_before_anything_starts(tmp_path, said, message):
+    settings = HostSettings.model_validate({"state_dir": tmp_path, "databus": said})
+    with pytest.raises(ConfigError, match=message):
+        Host(None, settings=settings)
+    Host(None, None, settings=settings)
+
+
+async def test_a_host_says_what_it_does_without(dds_domain, tmp_path):
+    config = DatabusConfig(domain=dds_domain, peers="nope.invalid", accept="trusted")
+    async with Host(None, config, settings=HostSettings(state_dir=tmp_path)) as host:
+        found = {one.code: one.message for one in host.problems()}
+        assert host.bus is not None
+        assert host.bus.describe()["unresolved_peers"] == ["nope.invalid"]
+    assert "left out: nope.invalid" in found["databus-peers"]
+    assert "there is no trust file" in found["databus-trust"]
 
 
 async def test_refused_requests_are_audited(dds_domain, peer, tmp_path):

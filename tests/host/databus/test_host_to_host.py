@@ -437,3 +437,9 @@ async def test_a_peer_that_talks_garbage_hurts_nobody(dds_domain: int, tmp_path:
                 await process.wait()
         await until(lambda: not host.bus.describe()["capability_faults"])  # type: ignore[union-attr]
         assert await host.call("calc.add", {"a": 2, "b": 2}) == 4
+
+
+async def test_what_cannot_be_sent_is_an_argument_at_fault(dds_domain: int, bus: Client) -> None:
+    async with provider(dds_domain):
+        with pytest.raises(InvalidArguments, match="cannot be sent"):
+            await bus.call("echo", {"value": float("nan")})

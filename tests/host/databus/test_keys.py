@@ -34,10 +34,31 @@ from enginehost.errors import ConfigError
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
 
 
-@given(st.binary(min_size=32, max_size=32))
+@given(st.builds(lambda: new_key().public))
 def test_a_public_key_is_read_as_it_was_written(public: bytes) -> None:
     assert read_public(f" {written(public)}\n") == public
     assert is_key_id(key_id(public))
+
+
+FIELD = 2**255 - 19
+OF_ORDER_8 = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+SMALL = [0, 1, FIELD - 1, FIELD, FIELD + 1, OF_ORDER_8, FIELD - OF_ORDER_8]
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+@pytest.mark.parametrize("number", SMALL)
+def test_a_key_of_small_order_is_none_however_it_is_written(number: int, odd: int) -> None:
+    public = (number | odd << 255).to_bytes(32, "little")
+    with pytest.raises(ValueError, match="anybody can sign"):
+        read_public(written(public))
+
+
+def test_what_is_no_point_of_the_curve_is_no_key() -> None:
+    for number in (2, FIELD + 3, 2**255 - 1):
+        with pytest.raises(ValueError, match="no key of Ed25519"):
+            read_public(written(number.to_bytes(32, "little")))
 
 
 def test_the_id_of_a_key_never_changes() -> None:
@@ -143,8 +164,11 @@ def test_a_key_that_a_setting_asks_for_has_to_be_there(tmp_path: Path) -> None:
     for config in (
         DatabusConfig(state_dir=tmp_path, sign=True),
         DatabusConfig(interface="eth0", key_file=missing),
+        DatabusConfig(key_file=missing),
         DatabusConfig(sign=True),
     ):
         with pytest.raises(ConfigError, match="there is no key"):
             signing_key(config)
-    assert signing_key(DatabusConfig(key_file=missing)) is None
+    assert signing_key(DatabusConfig(key_file=missing, sign=False)) is None
+    write_key(missing, new_key())
+    assert signing_key(DatabusConfig(key_file=missing)) is None  # on loopback

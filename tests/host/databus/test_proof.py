@@ -111,3 +111,17 @@ def test_where_any_are_let_in_only_a_wrong_signature_keeps_one_out(trust: Trust)
     assert some.capability(sign_capability(plain, new_key())) == Signer()
     with pytest.raises(Unauthorized):
         some.capability(replace(sign_capability(plain, PLANT), parameter_schema="{}"))
+
+
+def test_a_key_that_is_held_to_its_services_offers_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "trusted.yaml"
+    file.write_text(f"keys:\n- name: plant\n  key: {written(PLANT.public)}\n  services: [plant-*]\n")
+    file.chmod(0o600)
+    some = proofs(Trust(file))
+    for service, fits in (("plant-a", True), ("calc", False)):
+        plain = capability_of(FunctionSignature("add"), Identity(None), service, 1, public=True)
+        if fits:
+            assert some.capability(sign_capability(plain, PLANT)).name == "plant"
+        else:
+            with pytest.raises(Unauthorized, match="may not offer"):
+                some.capability(sign_capability(plain, PLANT))

@@ -226,7 +226,7 @@ async def test_a_call_that_had_not_begun_when_the_host_stopped_can_be_made_elsew
     await one.ask("held", "begun")
     await held.begun.wait()
     reader = one.wire.held[partition_of(MINE)] = asyncio.Event()
-    await one.ask("held", "waits", ack=True, reply_partition=partition_of(MINE))
+    await one.ask("held", "waits", ack=True, reply_partition=partition_of(MINE), **{"from": MINE})
     closing = asyncio.create_task(one.responder.close(0.0))
     await one.wire.answered("begun")
     reader.set()
@@ -632,3 +632,22 @@ async def test_a_requester_that_is_heard_of_again_keeps_its_calls(
     async with asyncio.timeout(10):
         while not held.cancelled:
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("word", ["fly", "Cancel", "", 7, ["cancel"]])
+async def test_a_word_of_control_that_is_not_known_is_no_call(provider: Make, word: Any) -> None:
+    one, held = provider(), Held()
+    one.host.put("held", held.run)
+    await one.ask("held", control=word)
+    assert error(await one.wire.answered("r"))["code"] == "invalid_request"
+    assert held.runs == 0
+
+
+async def test_nobody_has_replies_sent_to_somebody_else(provider: Make) -> None:
+    one = provider()
+    one.host.put("add")
+    await one.ask("add", "r", {"a": 1, "b": 2}, reply_partition=partition_of(MINE[::-1]), **{"from": MINE})
+    await one.ask("add", "s", {"a": 1, "b": 2}, reply_partition=partition_of(MINE))
+    await one.wire.answered("r")
+    await one.wire.answered("s")
+    assert set(one.wire.partitions) == {""}

@@ -12,8 +12,10 @@ import pytest
 from enginehost.databus import requester as module
 from enginehost.databus.exchange import Ask
 from enginehost.databus.port import ExecutionReply, ExecutionRequest
+from enginehost.databus.remote import RemoteFunction
 from enginehost.databus.replicas import Provider, Replica
 from enginehost.databus.requester import Requester
+from enginehost.engine import Call
 from enginehost.errors import (
     CallTimeout,
     EngineUnavailable,
@@ -21,7 +23,9 @@ from enginehost.errors import (
     InvalidArguments,
     OutcomeUnknown,
     Overloaded,
+    ResultInvalid,
 )
+from enginehost.signature import FunctionSignature
 
 ME, A, B = "0" * 32, "a" * 32, "b" * 32
 
@@ -414,3 +418,28 @@ async def test_a_provider_that_was_out_of_sight_for_a_moment_is_asked_again(
     wire.left("participant-a")
     wire.answer(await wire.request(2), "1")
     assert await call == b"1"
+
+
+@pytest.mark.parametrize("result", ["{nojson", "", '"\\ud800"'])
+async def test_an_answer_that_is_no_json_is_the_providers_fault(
+    requester: Requester, wire: Wire, result: str
+) -> None:
+    remote = RemoteFunction(requester, FunctionSignature("evil.f"))
+    remote.replicas.append(Replica("f", provider()))
+    call = asyncio.ensure_future(remote.call({}, Call("evil.f")))
+    wire.answer(await wire.request(), result)
+    with pytest.raises(ResultInvalid, match=r"evil\.f: its provider"):
+        await call
+    items = remote.stream({}, Call("evil.f"))
+    first = asyncio.ensure_future(anext(items))
+    wire.answer(await wire.request(2), result, final=False, sequence=1)
+    with pytest.raises(ResultInvalid):
+        await first
+
+
+async def test_a_program_that_leaves_says_so_and_blames_nobody(requester: Requester, wire: Wire) -> None:
+    call = asyncio.ensure_future(requester.call(ONCE, [Replica("f", provider())]))
+    await wire.request()
+    await requester.close()
+    with pytest.raises(OutcomeUnknown, match="this program left"):
+        await call

@@ -12,6 +12,8 @@ from enginehost.databus.metadata import (
     CANCEL,
     CREDIT,
     MOST_CREDIT,
+    STATUS,
+    UNKNOWN_CONTROL,
     RequestMetadata,
     is_incarnation,
     partition_of,
@@ -38,7 +40,7 @@ def test_no_metadata_is_an_error(text):
     assert isinstance(read.incarnation, str)
     assert read.reply_partition == "" or is_incarnation(read.reply_partition.removeprefix("eh."))
     assert 0 <= read.credit <= MOST_CREDIT
-    assert read.control in ("", CANCEL, CREDIT)
+    assert read.control in ("", CANCEL, CREDIT, STATUS, UNKNOWN_CONTROL)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "5", True, 1e9, None, []])

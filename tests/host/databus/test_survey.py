@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,15 +21,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from enginehost.databus.capability import capability_of
 from enginehost.databus.config import DatabusConfig
+from enginehost.databus.identity import Identity
+from enginehost.databus.keys import new_key, written
 from enginehost.databus.matching import DURABILITIES, Endpoint, Policies, mismatches, partitions_meet
 from enginehost.databus.offer_faults import faults_of
+from enginehost.databus.offers import understand
 from enginehost.databus.port import Capability
 from enginehost.databus.sight import Clock, Offer, Program, Sight
+from enginehost.databus.signing import sign_capability
 from enginehost.databus.signing_setup import Signing
 from enginehost.databus.survey import Survey, judged, survey
 from enginehost.databus.survey_events import happenings, judgements
 from enginehost.databus.survey_findings import findings_of, skew_words
+from enginehost.databus.trust import KeyEntry, trust_key
+from enginehost.signature import FunctionSignature
 
 pytest.importorskip("cyclonedds")
 from cyclonedds.builtin import (
@@ -48,6 +56,7 @@ from cyclonedds.util import duration
 from enginehost.databus.cyclone import survey as looking_on
 from enginehost.databus.cyclone.announced import endpoint_of
 from enginehost.databus.cyclone.domain import enter_domain, leave_domain
+from enginehost.databus.cyclone.qos import CAPABILITY_READER
 from enginehost.databus.cyclone.survey import Observer
 from enginehost.databus.cyclone.wire import idl_type
 from enginehost.databus.types import (
@@ -82,7 +91,11 @@ CALLS = Qos(
     Policy.DataRepresentation(use_cdrv0_representation=True),
 )
 UNBOUNDED = replace(
-    FUNCTION_CAPABILITY, members=tuple(replace(member, bound=0) for member in FUNCTION_CAPABILITY.members)
+    FUNCTION_CAPABILITY,
+    members=tuple(one if one.key else replace(one, bound=0) for one in FUNCTION_CAPABILITY.members),
+)
+UNBOUNDED_KEY = replace(
+    FUNCTION_CAPABILITY, members=tuple(replace(one, bound=0) for one in FUNCTION_CAPABILITY.members)
 )
 
 
@@ -116,8 +129,10 @@ class Raw:
         self._kept += [topic, subscriber, reader]
         return reader
 
-    def offer(self, *capabilities: Capability, whose: Any = None, ahead: float = 0.0) -> Any:
-        kind: Any = idl_type(UNBOUNDED)
+    def offer(
+        self, *capabilities: Capability, whose: Any = None, ahead: float = 0.0, kind: Any = UNBOUNDED
+    ) -> Any:
+        kind = idl_type(kind)
         writer = self.write("FunctionCapability", kind, OFFERS, whose=whose)
         for one in capabilities:
             values = {member.name: getattr(one, member.name) for member in FUNCTION_CAPABILITY.members}
@@ -316,6 +331,9 @@ async def test_a_mismatch_of_each_policy_is_named_in_words_with_both_programs(ra
     del reader
 
 
+KEY = {"a": {"key": True, "must_understand": True}}
+
+
 def fields(**kinds: Any) -> type[IdlStruct]:
     return annotations.appendable(make_idl_struct("FunctionCapability", "FunctionCapability", kinds))
 
@@ -332,7 +350,7 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
             make_idl_struct(
                 "FunctionCapability",
                 "FunctionCapability",
-                {"function_id": str, "name": int32},
+                {"function_id": bounded_str[128], "name": int32},
                 field_annotations={"function_id": {"key": True}},
             )
         ),
@@ -439,6 +457,168 @@ def test_our_judgement_of_two_types_is_that_of_the_library(
         ends = {end.writes: end for end in looking.seen().endpoints if end.topic == "T"}
         matched = bool(writer.get_matched_subscriptions())
         assert (mismatches(ends[True], ends[False]) == ()) is matched, ends
+
+
+KEYS = st.sampled_from([str, bounded_str[8], bounded_str[16], int32])
+
+
+@given(KEYS, KEYS)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_our_judgement_of_two_keys_is_that_of_the_library(raw: Raw, one: Any, other: Any) -> None:
+    made = [
+        annotations.appendable(make_idl_struct("T", "T", {"a": kind}, field_annotations=KEY))
+        for kind in (one, other)
+    ]
+    with ExitStack() as stack:
+        whose = [DomainParticipant(raw.config.domain) for _ in made]
+        topics = [Topic(who, "T", kind) for who, kind in zip(whose, made, strict=True)]
+        writer, reader = DataWriter(whose[0], topics[0], CALLS), DataReader(whose[1], topics[1], CALLS)
+        for entity in (*whose, *topics, writer, reader):
+            stack.callback(entity.__del__)
+        looking = stack.enter_context(Observer(raw.config))
+        looking.look()
+        ends = {end.writes: end for end in looking.seen().endpoints if end.topic == "T"}
+        matched = bool(writer.get_matched_subscriptions())
+        assert (mismatches(ends[True], ends[False]) == ()) is matched, ends
+
+
+async def test_functions_whose_key_has_no_bound_are_not_callable_and_that_is_told_once(raw: Raw) -> None:
+    raw.offer(GOOD, kind=UNBOUNDED_KEY)
+    raw.answer()
+    watching = raw.join()  # as a host's reader
+    raw.read("FunctionCapability", idl_type(FUNCTION_CAPABILITY), CAPABILITY_READER, whose=watching)
+    found = await looked(raw)
+    (finding,) = found.findings
+    assert finding.code == "type-mismatch"
+    assert "asks for @key string<128> 'function_id' as member 1" in finding.message
+    assert "offers @key string 'function_id': they never match" in finding.message
+    (function,) = found.capabilities
+    assert function.why_not == "its endpoint of capabilities does not match those of hosts: type"
+
+
+async def test_a_type_of_requests_that_is_apart_is_told_once(raw: Raw) -> None:
+    kind = make_idl_struct("FunctionExecutionRequest", "FunctionExecutionRequest", {"request_id": int32})
+    raw.offer(GOOD)
+    raw.read("FunctionExecutionRequest", annotations.appendable(kind), CALLS)
+    raw.write("FunctionExecutionReply", idl_type(FUNCTION_EXECUTION_REPLY), CALLS)
+    caller = raw.join()
+    raw.answer(caller)
+    raw.write("FunctionExecutionRequest", idl_type(FUNCTION_EXECUTION_REQUEST), CALLS, whose=caller)
+    found = await looked(raw)
+    assert [one.code for one in found.findings] == ["type-mismatch"]
+    assert found.capabilities[0].why_not == "its endpoint of requests does not match those of hosts: type"
+
+
+USELESS = {
+    "is not the one that its provider and name make": replace(
+        GOOD,
+        provider_id="6f1a5f0e-6c1c-5d8c-9a53-0d3a4f1f6e12",
+        classification=json.dumps({"incarnation": "0" * 32}),
+    ),
+    "it is no schema of an object": replace(GOOD, parameter_schema='{"type":"string"}'),
+    "characters that cannot be shown": replace(GOOD, service_name="shop\n"),
+}
+
+
+async def test_what_hosts_judge_of_no_use_is_not_callable_and_told_in_their_words(raw: Raw) -> None:
+    for number, one in enumerate(USELESS.values()):
+        raw.offer(replace(one, function_id=f"6f1a5f0e-6c1c-5d8c-9a53-0d3a4f1f6e{number:02}"))
+    raw.answer()
+    found = await looked(raw)
+    said = findings(found, "malformed-capability")
+    assert [words for words in USELESS if not any(words in one for one in said)] == []
+    assert sorted(one.why_not for one in found.capabilities) == sorted(
+        understand(one.offer.capability).fault for one in found.capabilities
+    )
+    assert not any(one.callable for one in found.capabilities)
+    assert not found.ok
+
+
+async def test_requests_in_a_partition_where_nobody_reads_are_doubtful(raw: Raw) -> None:
+    kind = idl_type(FUNCTION_EXECUTION_REQUEST)
+    identity = Identity(None)
+    own = f"eh.{identity.incarnation}"
+    host = raw.join()
+    topic = Topic(host, "FunctionExecutionRequest", kind)
+    subscriber = Subscriber(host, qos=Qos(Policy.Partition(("", own))))
+    reader = DataReader(subscriber, topic, CALLS)
+    for partition in ("", own, "plant", f"eh.{'0' * 32}"):
+        raw.write("FunctionExecutionRequest", kind, CALLS, partition=partition)
+    with Observer(raw.config):  # whoever looks writes none
+        found = await looked(raw)
+    said = findings(found, "unread-requests")
+    assert [one.partition("partition ")[2].partition(",")[0] for one in sorted(said)] == [
+        f"'eh.{'0' * 32}'",
+        "'plant'",
+    ]
+    assert found.ok
+    for entity in (reader, subscriber, topic):
+        entity.__del__()
+
+
+async def test_a_copy_of_a_hosts_capability_makes_no_host(raw: Raw) -> None:
+    identity = Identity(None)
+    copied = capability_of(FunctionSignature("sum"), identity, "calc", 1, public=True)
+    raw.offer(GOOD, copied)
+    raw.answer()
+    host = raw.join()
+    raw.offer(copied, whose=host)
+    raw.read(
+        "FunctionExecutionRequest",
+        idl_type(FUNCTION_EXECUTION_REQUEST),
+        CALLS,
+        partition=f"eh.{identity.incarnation}",
+        whose=host,
+    )
+    raw.write("FunctionExecutionReply", idl_type(FUNCTION_EXECUTION_REPLY), CALLS, whose=host)
+    found = await looked(raw)
+    assert [(one.kind, one.incarnation) for one in found.members] == [
+        ("enginehost", identity.incarnation),
+        ("other", ""),
+    ]
+    callable_by = {(one.offer.program, one.offer.capability.name): one.callable for one in found.capabilities}
+    copier = found.members[1].program.key
+    assert [callable_by[copier, "sum"], list(callable_by.values()).count(True)] == [False, 2]
+
+
+async def test_capabilities_with_fewer_members_are_read_as_hosts_read_them(raw: Raw) -> None:
+    kind: Any = annotations.appendable(
+        make_idl_struct(
+            "FunctionCapability",
+            "FunctionCapability",
+            {"function_id": bounded_str[128], "name": str, "description": str, "provider_id": str},
+            field_annotations={"function_id": {"key": True, "must_understand": True}},
+        )
+    )
+    sample = kind(function_id=GOOD.function_id, name="add", description="", provider_id="a-host")
+    wide = Qos(Policy.DataRepresentation(use_xcdrv2_representation=True), base=OFFERS)
+    raw.write("FunctionCapability", kind, wide).write(sample)
+    raw.answer()
+    found = await looked(raw)
+    assert found.findings == ()
+    assert [(one.offer.capability.name, one.callable) for one in found.capabilities] == [("add", True)]
+    raw.write("FunctionCapability", kind, OFFERS, whose=raw.join()).write(sample)
+    (said,) = findings(await looked(raw), "malformed-sample")
+    assert "has 4 of 11 members: written as XCDR1" in said
+
+
+async def test_a_service_that_two_trusted_keys_sign_is_told(raw: Raw, tmp_path: Path) -> None:
+    trusted = tmp_path / "trusted.yaml"
+    keys = {"plant-a": new_key(), "plant-b": new_key()}
+    for name, key in keys.items():
+        trust_key(trusted, KeyEntry(name=name, key=written(key.public)))
+        raw.offer(sign_capability(replace(GOOD, function_id=str(uuid.uuid4())), key), whose=raw.join())
+    found = await survey(replace(raw.config, trust_file=trusted), 0.05)
+    (said,) = findings(found, "service-of-two-keys")
+    assert "'shop'" in said
+    assert "'plant-a'" in said
+    assert "'plant-b'" in said
+    assert findings(await looked(raw), "service-of-two-keys") == []
+    trusted.write_text(trusted.read_text() + "  services: [stock]\n")  # of plant-b
+    found = await survey(replace(raw.config, trust_file=trusted), 0.05)
+    assert findings(found, "service-of-two-keys") == []
+    (said,) = findings(found, "service-of-another-key")
+    assert "the service 'shop' with the key of 'plant-b'" in said
 
 
 def announced(whose: Any, builtin: Any, *, writes: bool, guid: Any) -> Endpoint:
@@ -580,6 +760,14 @@ async def test_a_bad_trust_file_is_told_with_its_line(dds_domain: int, tmp_path:
     (said,) = findings(found, "keys")
     assert "trusted.yaml:1:" in said
     assert not found.ok
+
+
+async def test_what_the_settings_name_and_is_not_there_is_told(raw: Raw, tmp_path: Path) -> None:
+    config = replace(raw.config, trust_file=tmp_path / "none.yaml")
+    sight = Sight(programs=(Program("0110" + "0" * 28),), lost_peers=("nope.invalid",))
+    said = findings_of(config, sight, Signing())
+    assert [one.code for one in said] == ["lost-peers", "keys"]
+    assert "nope.invalid" in said[0].message
 
 
 async def test_a_missing_library_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

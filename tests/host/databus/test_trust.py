@@ -14,11 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enginehost.caller import Caller
+from enginehost.databus.config import DatabusConfig
 from enginehost.databus.keys import key_id, new_key, written
-from enginehost.databus.trust import LOOK_EVERY, KeyEntry, Trust, distrust, read_trust, trust_key
+from enginehost.databus.trust import (
+    LOOK_EVERY,
+    KeyEntry,
+    Trust,
+    distrust,
+    missing_trust,
+    read_trust,
+    trust_key,
+)
 from enginehost.errors import ConfigError
 
-ONE, TWO = (written(bytes([number]) * 32) for number in (1, 2))
+ONE, TWO = (written(bytes([number]) * 32) for number in (1, 3))
 ID = key_id(bytes([1]) * 32)
 
 
@@ -49,7 +58,7 @@ def test_a_trusted_key_is_a_caller_of_the_databus(path: Path) -> None:
     found = Trust(path).find(ID)
     assert found is not None
     assert found.caller == Caller("plant", "acme", frozenset({"a", "b"}), "databus", authenticated=True)
-    assert Trust(path).find(key_id(bytes([2]) * 32)) is None
+    assert Trust(path).find(key_id(bytes([3]) * 32)) is None
     assert Trust(None).find(ID) is None
 
 
@@ -59,7 +68,7 @@ words = st.text(
 entries = st.builds(
     KeyEntry,
     name=words,
-    key=st.binary(min_size=32, max_size=32).map(written),
+    key=st.builds(lambda: written(new_key().public)),
     scopes=st.lists(words, max_size=3).map(tuple),
     tenant=st.one_of(st.just(""), words),
 )
@@ -220,6 +229,42 @@ def test_the_file_keeps_its_mode_and_a_link_to_it_stays_one(tmp_path: Path) -> N
     assert target.stat().st_mode & 0o777 == 0o644
     assert os.path.islink(link)  # noqa: PTH114
     assert len(read_trust(link).keys) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_a_file_that_others_can_write_decides_nothing(path: Path, clock: Clock) -> None:
+    trust_key(path, entry())
+    trust = Trust(path, clock)
+    for mode in (0o620, 0o602):
+        path.chmod(mode)
+        with pytest.raises(ConfigError, match=f"mode is {mode:04o}") as caught:
+            Trust(path)
+        assert "chmod" in caught.value.hint
+        with pytest.raises(ConfigError, match="other users may write"):
+            trust_key(path, entry("other", TWO))
+    clock.now += LOOK_EVERY
+    assert trust.find(ID) is not None
+    assert trust.problem is not None
+    path.chmod(0o644)
+    Trust(path)
+
+
+def test_no_key_with_which_anybody_can_sign_is_trusted(path: Path) -> None:
+    with pytest.raises(ConfigError, match="anybody can sign"):
+        entry(key=written(bytes([1] + [0] * 31)))
+    path.parent.mkdir()
+    path.write_text(f"keys:\n- name: a\n  key: {written(bytes(32))}\n")
+    with pytest.raises(ConfigError, match="anybody can sign") as caught:
+        read_trust(path)
+    assert caught.value.line == 3
+
+
+def test_a_missing_file_is_told_only_where_somebody_counts_on_it(tmp_path: Path) -> None:
+    assert "nobody's signature" in missing_trust(DatabusConfig(accept="trusted"))
+    assert "nobody's signature" in missing_trust(DatabusConfig(trust_file=tmp_path / "none"))
+    assert not missing_trust(DatabusConfig(interface="eth0", state_dir=tmp_path))
+    trust_key(tmp_path / "t.yaml", entry())
+    assert not missing_trust(DatabusConfig(accept="trusted", trust_file=tmp_path / "t.yaml"))
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from enginehost.diagnostics import Diagnostic, Severity
 MOST_FUNCTIONS = 200
 """Functions that are listed; ``--json`` has all."""
 
+MOST_CHARACTERS = 60
+"""Of a text of a peer's in a column: every row is as wide as the longest (``--json`` has all)."""
+
 _MARKS = {Severity.WARNING: ("warn", "yellow"), Severity.ERROR: ("FAIL", "red")}
 
 
@@ -85,15 +88,15 @@ def _member(member: Member) -> tuple[str, ...]:
     program = member.program
     return (
         member.kind,
-        ",".join(member.services),
-        f"{program.pid or ''} {program.process or program.name}".strip() or program.key[:24],
-        program.host,
+        shortened(",".join(member.services)),
+        shortened(f"{program.pid or ''} {program.process or program.name}".strip()) or program.key[:24],
+        shortened(program.host),
         str(member.functions) if member.functions else "",
         _part_in_calls(member),
         _clock(member),
         "" if program.lease == float("inf") else f"{program.lease:g} s",
         program.vendor,
-        ",".join(program.addresses),
+        shortened(",".join(program.addresses)),
     )
 
 
@@ -114,17 +117,26 @@ def _clock(member: Member) -> str:
 
 def _topic(topic: TopicUse) -> tuple[str, ...]:
     ours = "yes" if topic.known else ""
-    return (topic.name, ", ".join(topic.types), str(topic.writers), str(topic.readers), ours)
+    types = shortened(", ".join(topic.types))
+    return (shortened(topic.name), types, str(topic.writers), str(topic.readers), ours)
 
 
 def _function(offered: Offered, names: dict[str, str]) -> tuple[str, ...]:
     return (
-        full_name(offered),
+        shortened(full_name(offered)),
         names.get(offered.offer.program, ""),
         _age(offered.age),
         "in short" if offered.schema_shortened else "",
         "yes" if offered.callable else f"no: {offered.why_not}",
     )
+
+
+def shortened(text: str) -> str:
+    """A text without its middle, where it is too long for a column."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    half = MOST_CHARACTERS // 2
+    return f"{text[:half]}…{text[1 - half :]}"
 
 
 def _age(seconds: float) -> str:

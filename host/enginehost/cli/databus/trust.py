@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +28,13 @@ def trust(
     ] = "",
     scopes: Annotated[str, typer.Option(help="What it grants (comma-separated).", show_default=False)] = "",
     tenant: Annotated[str, typer.Option(help="The customer its owner belongs to.", show_default=False)] = "",
+    services: Annotated[
+        str | None,
+        typer.Option(
+            help="Patterns (comma-separated): the services whose functions it may offer; any, if left out.",
+            show_default=False,
+        ),
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the trusted keys.")] = False,
     remove: Annotated[
         str | None, typer.Option(help="Trust the key with this name, or id, no more.", show_default=False)
@@ -59,7 +65,10 @@ def trust(
     elif remove is not None:
         _remove(path, remove, json=json)
     else:
-        _add(path, key or "", name, split_tags(scopes), tenant, json=json)
+        given: dict[str, Any] = {"name": name, "scopes": tuple(split_tags(scopes)), "tenant": tenant}
+        if services is not None:
+            given["services"] = tuple(split_tags(services))
+        _add(path, given | {"key": key or ""}, json=json)
 
 
 def _kept(folder: Path, config: Path | None) -> Path:
@@ -69,14 +78,13 @@ def _kept(folder: Path, config: Path | None) -> Path:
     return trust_file(load_settings(folder, config=config))
 
 
-def _add(path: Path, key: str, name: str, scopes: Sequence[str], tenant: str, *, json: bool) -> None:
+def _add(path: Path, given: dict[str, Any], *, json: bool) -> None:
     from enginehost.checked_model import checked
     from enginehost.databus.trust import KeyEntry, trust_key
     from enginehost.yaml_document import Place
 
-    if not name:
+    if not given["name"]:
         raise CommandError("whose key is this?", hint="--name NAME: the subject in the policy and the log")
-    given = {"name": name, "key": key, "scopes": tuple(scopes), "tenant": tenant}
     try:
         entry = checked(KeyEntry, given, lambda _: Place(""))
     except ConfigError as error:
@@ -119,10 +127,12 @@ def _as_json(entry: KeyEntry) -> dict[str, object]:
         "key": entry.key,
         "scopes": list(entry.scopes),
         "tenant": entry.tenant,
+        "services": None if entry.services is None else list(entry.services),
     }
 
 
 def _in_words(entry: KeyEntry) -> str:
     rights = f", scopes {', '.join(entry.scopes)}" if entry.scopes else ""
     tenant = f", tenant {entry.tenant}" if entry.tenant else ""
-    return escaped(f"{entry.name} ({entry.id}){rights}{tenant}")
+    services = "" if entry.services is None else f", offers {', '.join(entry.services) or 'nothing'}"
+    return escaped(f"{entry.name} ({entry.id}){rights}{tenant}{services}")

@@ -122,7 +122,7 @@ def members_of_type(made: Any) -> tuple[tuple[tuple[str, str], ...], str]:
     marks: Mapping[str, Any] = getattr(made, "__idl_field_annotations__", {})
     hints = get_type_hints(made, include_extras=True)
     members = tuple(
-        (name, f"{'@key ' if marks.get(name, {}).get('key') else ''}{_kind(hint)}")
+        (name, f"@key {_kind(hint)}{_bound(hint)}" if marks.get(name, {}).get("key") else _kind(hint))
         for name, hint in hints.items()
         if not name.startswith("__")
     )
@@ -130,10 +130,20 @@ def members_of_type(made: Any) -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 def _kind(hint: Any) -> str:
-    """A member's type without bounds, which do not keep endpoints apart."""
-    marks = getattr(hint, "__metadata__", ())
-    word = str(marks[0]) if marks else getattr(hint, "__name__", str(hint))
+    """A member's type without bounds, which keep endpoints apart only in keys."""
+    word = _word(hint)
     return "string" if word == "str" or word.startswith("bounded_str") else word
+
+
+def _bound(hint: Any) -> str:
+    """``<128>`` where a text may have so many bytes, empty where it may have any number."""
+    size = _word(hint).removeprefix("bounded_str").strip("[]")
+    return f"<{size}>" if size.isdigit() else ""
+
+
+def _word(hint: Any) -> str:
+    marks = getattr(hint, "__metadata__", ())
+    return str(marks[0]) if marks else getattr(hint, "__name__", str(hint))
 
 
 def _representations(policy: Any) -> tuple[str, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.sax.saxutils import quoteattr
 
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain
 
 from enginehost.databus.config import LOOPBACK, NETWORK_FRAGMENT, DatabusConfig, is_address
+from enginehost.databus.peers import looked_up
+from enginehost.databus.surroundings import is_full
 from enginehost.errors import ConfigError, EngineUnavailable
 
 MOST_PARTICIPANTS = 110
@@ -105,6 +107,7 @@ def _internal() -> str:
 class _Shared:
     domain: Domain
     xml: str
+    lost: tuple[str, ...]
     users: int = 1
 
 
@@ -116,14 +119,17 @@ def enter_domain(config: DatabusConfig) -> None:
     """Make sure that the domain has this configuration, until :func:`leave_domain`.
 
     Raises :class:`EngineUnavailable` where it has another one, or one that was not set here, and
-    :class:`ConfigError` for an interface that this machine does not have.
+    :class:`ConfigError` for an interface that this machine does not have. Looks up peers, which may take a
+    while; those without an address are left out (:func:`lost_peers`).
     """
     _check_interface(config)
     xml = domain_xml(config)
+    found, lost = looked_up(config.peers)
     with _lock:
         shared = _domains.get(config.domain)
         if shared is None:
-            _domains[config.domain] = _Shared(_create(config, xml), xml)
+            created = _create(config, domain_xml(replace(config, peers=found)))
+            _domains[config.domain] = _Shared(created, xml, lost)
         elif shared.xml == xml:
             shared.users += 1
         else:
@@ -155,6 +161,12 @@ def leave_domain(number: int) -> None:
             shared.domain.__del__()
 
 
+def lost_peers(number: int) -> tuple[str, ...]:
+    """The peers that an open domain does without, since they have no address."""
+    with _lock:
+        return _domains[number].lost if number in _domains else ()
+
+
 def _create(config: DatabusConfig, xml: str) -> Domain:
     number = config.domain
     try:
@@ -162,9 +174,20 @@ def _create(config: DatabusConfig, xml: str) -> Domain:
     except DDSException as failure:
         if failure.code == DDSException.DDS_RETCODE_PRECONDITION_NOT_MET:
             reason = f"domain {number} is open in this process already, with settings that are not ours"
-        else:
-            reason = (
-                f"cannot open DDS domain {number} on {config.interface}: is that interface up, and are there "
-                f"fewer than {MOST_PARTICIPANTS} participants of that domain on this machine?"
-            )
-        raise EngineUnavailable(reason) from failure
+            raise EngineUnavailable(reason) from failure
+        raise not_joined(config) from failure
+
+
+def not_joined(config: DatabusConfig) -> EngineUnavailable:
+    """Why the library could not open the domain; its own words go to standard error alone."""
+    number = config.domain
+    if is_full(number, MOST_PARTICIPANTS + 1):
+        return EngineUnavailable(
+            f"DDS domain {number} is full: {MOST_PARTICIPANTS + 1} processes of this machine are on it "
+            "(`enginehost databus` with another --domain shows whether there is room)",
+            reason="domain-full",
+        )
+    return EngineUnavailable(
+        f"cannot join DDS domain {number} on {config.interface}: is that interface up and this machine's "
+        f"(IPv4), and are there fewer than {MOST_PARTICIPANTS} participants of that domain on this machine?"
+    )

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from cyclonedds.core import InstanceState
 
+from enginehost.databus.cyclone.cdr import Codec
 from enginehost.databus.port import Capability
 from enginehost.databus.sight import Offer
+from enginehost.databus.types import FUNCTION_CAPABILITY
 
 ANNOUNCED_WITHIN = 5.0
 """Seconds within which the writer of a sample is announced; else it has left."""
 
 MOST_OFFERS = 100_000
 """Instances that are remembered: peers choose how many there are."""
+
+
+_CODEC = Codec(FUNCTION_CAPABILITY)
+"""Reads what hosts read, also where a type has fewer members (and XCDR2 says where they end)."""
 
 
 @dataclass(slots=True)
@@ -33,8 +39,7 @@ class Heard:
     Whose writers they are is said when the offers are asked for.
     """
 
-    def __init__(self, kind: Any) -> None:
-        self._kind = kind
+    def __init__(self) -> None:
         self._instances: dict[tuple[int, int], _Instance] = {}
         self._undecodable: dict[int, int] = {}
         self._least: dict[int, float] = {}
@@ -87,8 +92,8 @@ class Heard:
     def _take(self, data: bytes, info: Any) -> None:
         writer, now, written = info.publication_handle, time.time(), info.source_timestamp / 1e9
         try:
-            capability = Capability(*astuple(self._kind.deserialize(data)))
-        except Exception:  # noqa: BLE001 - the library raises bare exceptions, and peers choose the bytes
+            capability = Capability(*_CODEC.decode(data))
+        except ValueError:  # peers choose the bytes
             self._undecodable[writer] = self._undecodable.get(writer, 0) + 1
             return
         self._least[writer] = min(now - written, self._least.get(writer, now - written))

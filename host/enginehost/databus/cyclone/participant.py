@@ -13,11 +13,10 @@ from cyclonedds.sub import DataReader, Subscriber
 from cyclonedds.topic import Topic
 
 from enginehost.databus.config import DatabusConfig
-from enginehost.databus.cyclone.domain import MOST_PARTICIPANTS, enter_domain, leave_domain
+from enginehost.databus.cyclone.domain import enter_domain, leave_domain, not_joined
 from enginehost.databus.cyclone.wire import idl_type
 from enginehost.databus.port import DEFAULT_PARTITION
 from enginehost.databus.struct import Struct
-from enginehost.errors import EngineUnavailable
 
 
 class Participant:
@@ -35,10 +34,7 @@ class Participant:
             self.entity = DomainParticipant(config.domain)
         except DDSException as failure:
             leave_domain(config.domain)
-            raise EngineUnavailable(
-                f"cannot join DDS domain {config.domain} on {config.interface}: "
-                f"are there more than {MOST_PARTICIPANTS} participants on this machine?"
-            ) from failure
+            raise not_joined(config) from failure
 
     def topic(self, struct: Struct, name: str = "") -> Topic[Any]:
         """The topic of this name, by default the type's own."""

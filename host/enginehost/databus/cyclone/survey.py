@@ -34,7 +34,7 @@ from enginehost.databus.cyclone.announced import (
     members_of_type,
     program_of,
 )
-from enginehost.databus.cyclone.domain import enter_domain, leave_domain
+from enginehost.databus.cyclone.domain import enter_domain, leave_domain, lost_peers
 from enginehost.databus.cyclone.heard import Heard
 from enginehost.databus.cyclone.matches import matched
 from enginehost.databus.cyclone.qos import CALL_WRITER, CAPABILITY_READER, reader_qos
@@ -99,7 +99,7 @@ class Observer:
         self._unanswered = 0
         self._partition = partition_of(uuid.uuid4().hex)
         self._entities: list[Any] = []
-        self._heard = Heard(idl_type(_SEEN))
+        self._heard = Heard()
         self._renew_at = math.inf
         self._renew_after = RENEW_SECONDS
         try:
@@ -131,15 +131,15 @@ class Observer:
     def look(self) -> bool:
         """Wait a moment for something new, and take it; whether there was any."""
         self._waitset.wait(TICK_NS)
-        news = self._look_at_programs() + self._look_at_endpoints() + self._look_at_offers()
+        # before samples are taken: by a count from before, what a loss ends now would count as withdrawn
         self._look_at_liveliness()
-        return news > 0
+        return self._look_at_programs() + self._look_at_endpoints() + self._look_at_offers() > 0
 
     def seen(self) -> Sight:
         """Everything that is there now."""
         self._learn_types()
         ends = [self._with_members(endpoint) for endpoint in self._endpoints.values()]
-        own = tuple(end for end in ends if end.program == self._key)
+        own = tuple(_as_a_hosts(end) for end in ends if end.program == self._key)
         others = tuple(
             end
             for end in ends
@@ -156,6 +156,7 @@ class Observer:
             incompatible=tuple(self._incompatible()),
             unmatched=frozenset(self._unmatched(own, others)),
             library=f"cyclonedds {version('cyclonedds')}",
+            lost_peers=lost_peers(self._domain),
         )
 
     def close(self) -> None:
@@ -314,13 +315,13 @@ class Observer:
                         yield other.key
 
     def _learn_types(self) -> None:
-        """Ask for the members of types of which one topic has several."""
+        """Ask for the members of types of which one topic has several, and of all types of capabilities."""
         definitions: dict[str, set[str]] = {}
         for endpoint in self._endpoints.values():
             definitions.setdefault(endpoint.topic, set()).add(endpoint.definition)
         for key, endpoint in self._endpoints.items():
             wanted = endpoint.definition
-            several = len(definitions[endpoint.topic]) > 1
+            several = len(definitions[endpoint.topic]) > 1 or endpoint.topic == CAPABILITIES
             if wanted and several and wanted not in self._types and self._unanswered < MOST_UNANSWERED:
                 self._learn_type(wanted, self._type_ids[key])
 
@@ -335,6 +336,14 @@ class Observer:
     def _with_members(self, endpoint: Endpoint) -> Endpoint:
         members, extensibility = self._types.get(endpoint.definition, ((), ""))
         return replace(endpoint, members=members, extensibility=extensibility) if members else endpoint
+
+
+def _as_a_hosts(end: Endpoint) -> Endpoint:
+    """Our reader of capabilities takes what breaks the bounds; a host's, for which it stands, does not."""
+    if end.topic != CAPABILITIES:
+        return end
+    members, extensibility = members_of_type(idl_type(FUNCTION_CAPABILITY))
+    return replace(end, definition="", members=members, extensibility=extensibility)
 
 
 def _all(reader: BuiltinDataReader) -> Iterator[Any]:

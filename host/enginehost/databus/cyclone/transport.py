@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from enginehost.databus.config import DatabusConfig
+from enginehost.databus.cyclone.domain import lost_peers
 from enginehost.databus.cyclone.intake import Intake
 from enginehost.databus.cyclone.matches import Discovery
 from enginehost.databus.cyclone.participant import Participant
@@ -17,6 +18,7 @@ from enginehost.databus.cyclone.provider import Provider
 from enginehost.databus.cyclone.requester import Requester
 from enginehost.databus.cyclone.topics import Events, Instances
 from enginehost.databus.cyclone.watching import CODEC, MEMBERS, Watching
+from enginehost.databus.peers import LOST
 from enginehost.databus.port import (
     DEFAULT_PARTITION,
     Capability,
@@ -49,6 +51,7 @@ class CycloneTransport:
 
     def __init__(self, config: DatabusConfig) -> None:
         self._participant = Participant(config)
+        self._domain = config.domain
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="databus-writer")
         self._instances = Instances(self._participant)
         self._provider: Provider | None = None
@@ -161,6 +164,8 @@ class CycloneTransport:
             + (watching.malformed if watching else 0),
             "events_dropped": self._events.dropped if "_events" in made else 0,
         }
+        if lost := lost_peers(self._domain):
+            about[LOST] = list(lost)
         if watching is not None:
             about |= {"capability_writers": watching.writers, "watched_anew": watching.anew}
         for side in (self._provider, self._requester):
