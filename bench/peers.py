@@ -1,8 +1,8 @@
 """Other people's programs that stand beside us in the tables.
 
-They stand in virtual environments of their own, ``fastmcp`` with what the dependency group ``peers`` lists.
-``make bench`` makes them in ``.peers``; ``BENCH_PEERS`` names another folder of them. Without them, the rows
-are left out and a line says so.
+They stand in virtual environments of their own, ``fastmcp`` with what the dependency group ``peer-fastmcp``
+lists, and so on. ``make bench`` makes them in ``.peers``; ``BENCH_PEERS`` names another folder of them.
+Without them, the rows are left out and a line says so.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _HERE = Path(__file__).parent
 def interpreter(peer: str) -> str | None:
     """The Python of the peer's environment; ``None``, and a line that says so, where there is none."""
     named = os.environ.get("BENCH_PEERS")
-    programs = Path(named or _HERE.parent / ".peers", peer, "bin")
-    if (programs / peer).exists():  # an environment where it could not be installed has only a Python
-        return str(programs / "python")
+    place = Path(named or _HERE.parent / ".peers", peer)
+    # an environment where it could not be installed has only a Python
+    if (place / "installed").exists() or (place / "bin" / peer).exists():
+        return str(place / "bin" / "python")
     where = "the folder that BENCH_PEERS names has no environment with it"
     here = "`make bench` installs it where a package registry can be reached"
     print(f"(no row for {peer}: {where if named else here})", flush=True)

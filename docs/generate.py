@@ -129,11 +129,13 @@ def engine_keys() -> str:
     return "\n".join(parts)
 
 
-def _model_keys(model: type[BaseModel]) -> str:
+def _model_keys(model: type[BaseModel], without: frozenset[str] = frozenset()) -> str:
     from enginehost.config import config_keys
 
     rows: list[tuple[str, str, str]] = []
     for key in config_keys(model):
+        if key.field in without:
+            continue
         names = " or ".join(_code(name) for name in key.accepted)
         plain = isinstance(key.default, str | int | float) and key.default != ""
         default = "required" if key.required else _code(key.default) if plain else ""
@@ -141,6 +143,26 @@ def _model_keys(model: type[BaseModel]) -> str:
         secret = " (secret)" if key.secret else ""
         rows.append((f"{names}{form}{secret}", default, key.description))
     return table(("key", "default", "meaning"), rows)
+
+
+# models.md
+
+
+def model_keys() -> str:
+    """The keys that every model engine has."""
+    from enginehost.llm.config import ModelConfig
+
+    return _model_keys(ModelConfig)
+
+
+def openai_keys() -> str:
+    """The keys of the plugin for OpenAI's APIs, but for those that every model engine has."""
+    from enginehost.llm.config import ModelConfig
+
+    sys.path.insert(0, str(DOCS.parent / "plugins" / "enginehost-openai" / "src"))
+    from enginehost_openai.config import OpenAiConfig
+
+    return _model_keys(OpenAiConfig, without=frozenset(ModelConfig.model_fields))
 
 
 # cli.md
@@ -245,9 +267,11 @@ def _first_sentence(thing: Any) -> str:
 
 def metrics() -> str:
     """Every metric of the host."""
+    from enginehost.llm.counting import METRICS as OF_MODELS
     from enginehost.metrics import METRICS
 
-    rows = ((_code(name), kind, meaning) for name, (kind, meaning) in METRICS.items())
+    every = {**METRICS, **OF_MODELS}
+    rows = ((_code(name), kind, meaning) for name, (kind, meaning) in every.items())
     return table(("metric", "type", "meaning"), rows)
 
 
@@ -319,6 +343,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "common-keys": common_keys,
     "engine-keys": engine_keys,
     "semoss-keys": semoss_keys,
+    "model-keys": model_keys,
+    "openai-keys": openai_keys,
     "no-effect-keys": no_effect_keys,
     "commands": commands,
     "errors": errors,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from enginehost.engine import Call, EngineContext, Function, Run, RunMode
 from enginehost_engines.dotted import class_folders, find_dotted
@@ -13,6 +13,9 @@ from enginehost_engines.worker.engine_target import context_to_json, function_fr
 from enginehost_engines.worker.spec import WorkerSpec
 from enginehost_engines.worker_engine import WorkerEngine
 from enginehost_engines.worker_keys import MemoryKey
+
+if TYPE_CHECKING:
+    from enginehost.agents.python_agent import WorkerAgent
 
 
 class ClassEngine(WorkerEngine):
@@ -42,6 +45,8 @@ class ClassEngine(WorkerEngine):
         spec = WorkerSpec.of(order, origin, concurrent=True, pinned=True, limits=limits)
         self._client = WorkerClient(spec, context.log, self)
         self._functions: tuple[Function, ...] = ()
+        self.agent: WorkerAgent | None = None
+        """Where the class is an agent: what its tools in the process are tools of."""
         self._own_files: tuple[Path, ...] = (self._class.file,) if self._class.file else ()
 
     def own_files(self) -> Sequence[Path]:
@@ -51,6 +56,8 @@ class ClassEngine(WorkerEngine):
     async def open(self) -> None:
         """Start the process and open the engine in it."""
         await self._client.load()
+        if self.agent is not None and not self.agent.opens_at_once:
+            await self.agent.open()
 
     async def close(self) -> None:
         """Close the engine and end its process."""
@@ -70,8 +77,14 @@ class ClassEngine(WorkerEngine):
         """Take over what the engine offers now."""
         was_open, self._is_failing = bool(self._functions), False
         self._functions = tuple(self._function(body) for body in info["functions"])
+        if told := info.get("agent"):
+            from enginehost.agents.python_agent import WorkerAgent
+
+            self.agent = WorkerAgent(self.context, told, self._functions)
+            self._functions = self.agent.functions()
         own = (self._class.file,) if self._class.file else ()
-        self._own_files = tuple(dict.fromkeys((*own, *info["watched"])))
+        named = self.agent.watched() if self.agent is not None else ()
+        self._own_files = tuple(dict.fromkeys((*own, *named, *info["watched"])))
         self._watch(files)
         if was_open:
             self.context.changed()

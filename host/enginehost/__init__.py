@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from enginehost.agents.python_agent import Agent
+    from enginehost.agents.typed_tools import tool
     from enginehost.caller import Caller
     from enginehost.engine import (
         AbstractFunctionEngine,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Agent": "agents.python_agent",
     "AbstractFunctionEngine": "engine",
     "Call": "engine",
     "CallRecord": "record",
@@ -40,10 +43,12 @@ _HOMES = {
     "HostSync": "sync",
     "IFunctionEngine": "engine",
     "Limits": "engine",
+    "tool": "agents.typed_tools",
 }
 
 __all__ = [
     "AbstractFunctionEngine",
+    "Agent",
     "Call",
     "CallRecord",
     "Caller",
@@ -58,6 +63,7 @@ __all__ = [
     "IFunctionEngine",
     "Limits",
     "__version__",
+    "tool",
 ]
 
 

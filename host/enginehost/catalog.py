@@ -50,6 +50,9 @@ class EngineRecord:
     traceback: str = ""
     """Where the author's code raised that for which the engine is failed or stale; for the log alone."""
     engine: IFunctionEngine | None = None
+    is_model: bool = False
+    """Whether its class is one of models: it offers no function, and :meth:`Host.llm
+    <enginehost.host.Host.llm>` talks to it."""
     declared: FunctionSignature | None = None
     """What the file declares, also while the engine cannot serve it."""
     in_doubt: FunctionSignature = NOTHING_READ
@@ -93,13 +96,16 @@ class EngineRecord:
 
     def to_json(self) -> dict[str, Any]:
         """What a face shows of the engine (no path: see :attr:`path`)."""
+        model = {"model": str(getattr(self.engine, "default_model", ""))} if self.is_model else {}
         return {
             "id": self.engine_id,
             "kind": self.kind,
+            "serves": "model" if self.is_model else "functions",
             "display_name": self.display_name,
             "state": str(self.state),
             "reason": self.shown_reason,
             "since": datetime.fromtimestamp(self.since, UTC).isoformat(timespec="milliseconds"),
+            **model,
         }
 
 

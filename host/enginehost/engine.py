@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from enginehost.call import CURRENT, Call, Waited, current_call
+from enginehost.errors import EngineUnavailable
 from enginehost.function import Approval, Function, Limits, Run, RunMode, run_mode
 from enginehost.signature import Annotations, FunctionSignature, without_parameters
 
@@ -102,6 +103,11 @@ def _nobody_waits(doing: str) -> None:
     """The default of :attr:`EngineContext.opening`."""
 
 
+async def no_sessions() -> Any:
+    """The default of :attr:`EngineContext.agents`."""
+    raise EngineUnavailable("there are no sessions here", state="failed", reason="no host runs this engine")
+
+
 @dataclass(frozen=True, slots=True)
 class EngineContext:
     """What the host gives an engine at birth.
@@ -123,6 +129,8 @@ class EngineContext:
     from then on no error and no line of the log shows it. ``redact`` takes what the host knows out of a
     text, also what the text's end cuts: for an engine that shortens what it quotes in an error. (Whole
     errors are looked through by the host.)
+    ``await agents()`` gives the host's service of sessions (:class:`enginehost.agents.contract.Agents`), and
+    opens its database where nobody has needed it yet.
     """
 
     engine_id: str
@@ -143,6 +151,7 @@ class EngineContext:
     opening: Callable[[str], None] = _nobody_waits
     conceal: Callable[[str], None] = _nothing_concealed
     redact: Callable[[str], str] = str
+    agents: Callable[[], Awaitable[Any]] = no_sessions
 
     @property
     def folder(self) -> Path:

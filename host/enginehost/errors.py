@@ -5,6 +5,7 @@
     EngineHostError            internal            something in the host itself went wrong
     ├── ConfigError            config              a file or a setting is wrong (file, line, column, hint)
     ├── UnknownFunction        unknown_function    no such function for this caller (nearest names)
+    ├── UnknownSession         unknown_session     no such session for this caller
     ├── InvalidArguments       invalid_arguments   the arguments do not fit the signature (JSON pointers)
     ├── InvalidRequest         invalid_request     the message around the arguments is malformed
     ├── Unauthorized           unauthorized        no caller, or one whose proof is wrong
@@ -87,6 +88,7 @@ ERROR_TABLE: Mapping[str, ErrorRow] = {
     "outcome_unknown": ErrorRow(502, 13, -32013, True, 76, "Outcome unknown"),
     "execution_failed": ErrorRow(502, 14, -32000, True, 1, "Execution failed"),
     "result_invalid": ErrorRow(502, 15, -32015, True, 1, "Invalid result"),
+    "unknown_session": ErrorRow(404, 16, -32016, False, 3, "Unknown session"),
 }
 """The one table from an error's code to the codes of the faces."""
 
@@ -176,6 +178,16 @@ class UnknownFunction(EngineHostError):
         hint = f"; did you mean {', '.join(nearest)}?" if nearest else ""
         what = "no engine with the id" if engine else "no function named"
         super().__init__(f"{what} {name!r}{hint}", detail={"name": name, "nearest": nearest})
+
+
+class UnknownSession(EngineHostError):
+    """No session of this id exists for this caller; somebody else's answers the same."""
+
+    code = "unknown_session"
+
+    def __init__(self, session: str) -> None:
+        session = shortened(session, _MOST_NAME)
+        super().__init__(f"no session {session!r}", detail={"session": session})
 
 
 class InvalidArguments(EngineHostError):

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
@@ -20,7 +21,15 @@ from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import Catalog, EngineRecord, Entry
 from enginehost.contributions import Contributions, collect
 from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity, error_diagnostics
-from enginehost.engine import AbstractFunctionEngine, Call, EngineState, IFunctionEngine
+from enginehost.engine import (
+    CURRENT,
+    AbstractFunctionEngine,
+    Call,
+    EngineContext,
+    EngineState,
+    IFunctionEngine,
+    no_sessions,
+)
 from enginehost.errors import ConfigError, EngineHostError, EngineUnavailable, TooLarge
 from enginehost.faces import Faces
 from enginehost.folder import fingerprint
@@ -46,7 +55,13 @@ from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import encode
 
 if TYPE_CHECKING:
+    from enginehost.agents.contract import AgentSpec
+    from enginehost.agents.hosting import HostAgents
+    from enginehost.agents.service import AgentService
     from enginehost.databus import Databus, DatabusConfig
+    from enginehost.llm.models import ModelInfo, Models
+    from enginehost.llm.service import LLMService
+    from enginehost.signature import FunctionSignature
 
 _FOREVER = 10 * 365 * 86400.0
 """Seconds; the deadline of calls that have none."""
@@ -118,6 +133,8 @@ class Host:
         self._engines: Engines | None = None
         self._added: dict[str, EngineRecord] = {}
         self._tools = ToolSets(self.catalog)
+        self._models: Models | None = None
+        self._agents: HostAgents | None = None
         self._unregister: list[Any] = []
         self._tracing_task: asyncio.Task[None] | None = None
         self._started = False
@@ -190,6 +207,8 @@ class Host:
         ``engine_unavailable``.
         """
         self.ready = False
+        if self._agents is not None:  # while tools can still be called: no turn loses one
+            await self._agents.close(self.settings.drain_seconds if drain is None else drain)
         self._invoker.accepting = False
         async with self._ending:
             await self._stop(self.settings.drain_seconds if drain is None else drain)
@@ -379,6 +398,34 @@ class Host:
         """
         return self._tools.resolve(name, kind, lambda one: self.visible(one, caller or LOCAL))
 
+    def llm(self, name: str = "") -> LLMService:
+        """The service that talks to a model engine: by its id, its name, or a part of the model's id.
+
+        ``name`` may be left out where there is only one. Raises ``InvalidRequest`` where there is none of
+        that name, and ``EngineUnavailable`` where it cannot answer.
+        """
+        from enginehost.llm.service import LLMService
+
+        models = self._all_models()
+        models.find(name)
+        return LLMService(models, name, self._tool_signature, self._invoker.tracing)
+
+    async def agents(self) -> AgentService:
+        """The service of sessions, with the agents of the folder.
+
+        The database that the settings name is opened at the first time, or when the folder's first agent is.
+        Raises ``ConfigError`` where it cannot be opened, and ``EngineUnavailable`` once the host stops.
+        """
+        return await self._all_agents().service()
+
+    def agent_specs(self) -> Mapping[str, AgentSpec]:
+        """The agents that the folder's files declare, by name; opens no database."""
+        return self._all_agents().declared()
+
+    def models(self) -> list[ModelInfo]:
+        """The model engines, by name."""
+        return self._all_models().list()
+
     @property
     def policy(self) -> Policy:
         """Who may view and call what, now."""
@@ -408,12 +455,20 @@ class Host:
         from enginehost.metrics import render
 
         caller, policy = caller or LOCAL, self.policy
-        return render(self._invoker, self.catalog, lambda signature: policy.may_view(caller, signature))
+        return render(
+            self._invoker,
+            self.catalog,
+            lambda signature: policy.may_view(caller, signature),
+            self._models.metrics() if self._models is not None else ({}, ()),
+        )
 
     async def add_engine(self, record: EngineRecord, engine: IFunctionEngine) -> None:
         """Serve an engine that has no file (a program's own). Raises what its ``open`` raises."""
         if record.engine_id in self.catalog.records:
             raise ValueError(f"there is an engine with the id {record.engine_id!r} already")
+        context = getattr(engine, "context", None)
+        if isinstance(context, EngineContext) and context.agents is no_sessions:
+            engine.context = replace(context, agents=self.agents)
         try:
             await engine.open()
             functions = functions_of(engine)
@@ -457,6 +512,25 @@ class Host:
         self._look_for_news()
 
     # Inside
+
+    def _all_models(self) -> Models:
+        if self._models is None:
+            from enginehost.llm.models import Models
+
+            self._models = Models(self.catalog)
+        return self._models
+
+    def _all_agents(self) -> HostAgents:
+        if self._agents is None:
+            from enginehost.agents.hosting import HostAgents
+
+            self._agents = HostAgents(self)
+        return self._agents
+
+    def _tool_signature(self, name: str) -> FunctionSignature:
+        """A tool by name, as the caller of the running call may view it."""
+        call = CURRENT.get()
+        return self.entry(self.resolve(name), call.caller if call is not None else None).signature
 
     def _look_for_news(self) -> None:
         if self._engines is not None:
@@ -538,6 +612,7 @@ class Host:
                 failed,
                 opening,
                 ahead=self._ahead,
+                agents=self.agents,
             ),
             self.folder,
             open_timeout=self.settings.open_timeout,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,21 @@ from enginehost.class_choice import warn_of_contradiction
 from enginehost.config import Reading, check_keys, read_keys
 from enginehost.config_keys import as_written, spelling
 from enginehost.diagnostics import Diagnostic, Severity
-from enginehost.engine import EngineContext, EngineState, Function, HostAccess, IFunctionEngine
+from enginehost.engine import (
+    EngineContext,
+    EngineState,
+    Function,
+    HostAccess,
+    IFunctionEngine,
+    no_sessions,
+)
 from enginehost.errors import ConfigError, EngineHostError
 from enginehost.folder import Fingerprint, fingerprint
 from enginehost.interpret import Declaration, interpret
 from enginehost.known_classes import semoss_reason
 from enginehost.local_paths import know_folder
 from enginehost.parameters import SignatureParts, read_name, read_signature
-from enginehost.plugins import DottedClass, EngineClass, PluginRegistry, Unsupported
+from enginehost.plugins import MODELS, DottedClass, EngineClass, PluginRegistry, Unsupported
 from enginehost.redaction import Redactor
 from enginehost.regular_file import read_regular
 from enginehost.safe_text import safe_text, told
@@ -73,6 +80,10 @@ def _nobody_waits(path: Path, doing: str) -> None:
     """The default of a loader's ``opening``."""
 
 
+Sessions = Callable[[], Awaitable[Any]]
+"""Gives the host's service of sessions."""
+
+
 class _Warnings:
     """Takes an engine's warnings while it is made; afterwards nothing holds the declaration."""
 
@@ -102,6 +113,7 @@ class Loader:
         changed: Callable[[Path], None],
         failed: Failed = _nobody_hears,
         opening: Opening = _nobody_waits,
+        agents: Sessions = no_sessions,
     ) -> None:
         self._registry = registry
         self._secrets = secrets
@@ -111,6 +123,7 @@ class Loader:
         self._changed = changed
         self._failed = failed
         self._opening = opening
+        self._agents = agents
 
     def load(self, path: Path, *, reloading: bool = False) -> Loaded | None:
         """The file as an engine; ``None`` when there is no such file (any more)."""
@@ -273,6 +286,7 @@ class Loader:
             return None
         alias = resolution.runner if isinstance(resolution, DottedClass) else resolution.alias
         loaded.record.kind = text if isinstance(resolution, DottedClass) else alias.title
+        loaded.record.is_model = alias.group == MODELS
         return self._registry.engine_class(alias.name)
 
     def _context(
@@ -303,6 +317,7 @@ class Loader:
             opening=lambda doing: self._opening(path, self.safe(doing)),
             conceal=self._redact.add,
             redact=self._redact,
+            agents=self._agents,
         )
 
     def _fail(
@@ -377,6 +392,7 @@ def folder_loader(
     opening: Opening = _nobody_waits,
     *,
     ahead: bool = True,
+    agents: Sessions = no_sessions,
 ) -> Loader:
     """A loader for the files of ``folder`` that lets them do what the settings allow.
 
@@ -392,7 +408,7 @@ def folder_loader(
         ahead=ahead,
     )
     given = sources(secrets, folder)
-    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening)
+    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening, agents)
 
 
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from enginehost.record import BUCKETS, Stats
@@ -48,17 +48,25 @@ def escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _head(name: str) -> str:
-    kind, meaning = METRICS[name]
+def _head(name: str, about: Mapping[str, tuple[str, str]] = METRICS) -> str:
+    kind, meaning = about[name]
     return f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
 
 
+Row = tuple[str, Mapping[str, str], float]
+"""Metric, labels, value."""
+
+
 def render(
-    invoker: Invoker, catalog: Catalog, may_view: Callable[[FunctionSignature], bool] | None = None
+    invoker: Invoker,
+    catalog: Catalog,
+    may_view: Callable[[FunctionSignature], bool] | None = None,
+    further: tuple[Mapping[str, tuple[str, str]], Iterable[Row]] = ({}, ()),
 ) -> bytes:
     """All metrics as Prometheus text. Runs on a thread; pauses often so that the event loop goes on.
 
     Functions for which ``may_view`` is false have no rows of their own: they are summed as :data:`OTHERS`.
+    ``further`` metrics have type and meaning, and rows in the order of their metrics.
     """
     # Copies: the event loop adds to the originals meanwhile.
     stats = sorted(invoker.stats.copy().items())
@@ -69,7 +77,20 @@ def render(
         parts.append(piece)
         if step % 200 == 199:
             time.sleep(0)
+    parts += _further(*further)
     return "".join(parts).encode() + _process()
+
+
+def _further(about: Mapping[str, tuple[str, str]], rows: Iterable[Row]) -> Iterator[str]:
+    before = ""
+    for name, labels, value in rows:
+        if name != before:
+            yield _head(name, about)
+            before = name
+        shown = ",".join(f'{label}="{escaped(text)}"' for label, text in labels.items())
+        yield (
+            f"{name}{{{shown}}} {value:.9g}\n" if isinstance(value, float) else f"{name}{{{shown}}} {value}\n"
+        )
 
 
 def _shown(

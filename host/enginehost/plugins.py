@@ -28,7 +28,7 @@ from enginehost.entrypoints import (
     scan,
 )
 from enginehost.errors import ConfigError
-from enginehost.known_classes import SEMOSS_PREFIX, other_catalog_type, semoss_reason
+from enginehost.known_classes import PLUGINS, SEMOSS_PREFIX, other_catalog_type, semoss_reason
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -40,6 +40,8 @@ _NEAR = 0.7
 """How alike two names have to be for one to be taken for a slip of the other."""
 
 _CONTRACT = ("open", "close", "functions", "watched", "config_model", "requires_signature")
+_MODEL_CONTRACT = (*_CONTRACT, "stream", "models", "default_model")
+_BASES = {MODELS: "enginehost.llm.model.AbstractModelEngine"}
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -92,6 +94,8 @@ class Unsupported:
     @property
     def hint(self) -> str:
         """What to do."""
+        if plugin := PLUGINS.get(self.text.casefold()):
+            return f"install the plugin {plugin}, and start the host again"
         if self.other_type:
             return ""
         if self.nearest:
@@ -147,8 +151,9 @@ class PluginRegistry:
             missing = self._unsupported(alias)
             raise ConfigError(missing.reason, hint=missing.hint, reason="unsupported-engine-class")
         loaded = self.load(found)
-        if not _is_engine_class(loaded):
-            raise self._fail(found, _what_is_missing(loaded), "subclass enginehost.AbstractFunctionEngine")
+        if not _is_engine_class(loaded, found.group):
+            base = _BASES.get(found.group, "enginehost.AbstractFunctionEngine")
+            raise self._fail(found, _what_is_missing(loaded, found.group), f"subclass {base}")
         return loaded
 
     def load(self, alias: Alias) -> Any:
@@ -167,8 +172,9 @@ class PluginRegistry:
     def add_engine_class(self, alias: Alias, engine_class: Any) -> None:
         """Register a class that a plugin made at run. What is wrong with it is a problem."""
         with self._lock:
-            if not _is_engine_class(engine_class):
-                self._report(alias, _what_is_missing(engine_class), "subclass AbstractFunctionEngine")
+            if not _is_engine_class(engine_class, alias.group):
+                base = _BASES.get(alias.group, "AbstractFunctionEngine")
+                self._report(alias, _what_is_missing(engine_class, alias.group), f"subclass {base}")
             elif self._add(alias):
                 self._loaded[alias] = engine_class
 
@@ -232,18 +238,19 @@ def _broken(alias: Alias, message: str, hint: str) -> ConfigError:
     return ConfigError(text, hint=hint, reason="plugin-broken")
 
 
-def _is_engine_class(loaded: Any) -> TypeGuard[EngineClass]:
-    return inspect.isclass(loaded) and not _missing(loaded)
+def _is_engine_class(loaded: Any, group: str) -> TypeGuard[EngineClass]:
+    return inspect.isclass(loaded) and not _missing(loaded, group)
 
 
-def _missing(loaded: Any) -> Sequence[str]:
-    return [name for name in _CONTRACT if not hasattr(loaded, name)]
+def _missing(loaded: Any, group: str) -> Sequence[str]:
+    contract = _MODEL_CONTRACT if group == MODELS else _CONTRACT
+    return [name for name in contract if not hasattr(loaded, name)]
 
 
-def _what_is_missing(loaded: Any) -> str:
+def _what_is_missing(loaded: Any, group: str) -> str:
     if not inspect.isclass(loaded):
         return f"is not an engine class but a {type(loaded).__name__}"
-    return f"is not an engine class: {loaded.__name__} lacks {', '.join(_missing(loaded))}"
+    return f"is not an engine class: {loaded.__name__} lacks {', '.join(_missing(loaded, group))}"
 
 
 __all__ = [

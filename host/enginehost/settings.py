@@ -258,6 +258,30 @@ class SecretsSettings(Section):
     )
 
 
+class StoreSettings(Section):
+    """The database of sessions."""
+
+    shorthand: ClassVar[str] = "url"
+    url: Word | None = Field(
+        default=None,
+        repr=False,
+        description="sqlite:///FILE or postgresql://USER@HOST/NAME; by default $DATABASE_URL, else"
+        " sessions.db in state_dir.",
+    )
+    synchronous: Literal["full", "normal"] = Field(
+        default="full",
+        description="full: what is stored survives a loss of power; normal: it may lose the last moments then"
+        " (never at the end of a process), and is faster.",
+    )
+    readers: Count = Field(default=4, description="Connections that read at once; one more writes.")
+    lock_timeout: Seconds = Field(
+        default=5, description="How long to wait for a database that another program has locked."
+    )
+    retention: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Days after their last change for which sessions are kept; null: for ever."
+    )
+
+
 def default_state_dir(environ: Mapping[str, str]) -> Path:
     """``$XDG_STATE_HOME/enginehost``, or ``~/.local/state/enginehost`` (XDG Base Directory)."""
     base = environ.get("XDG_STATE_HOME", "")
@@ -337,6 +361,9 @@ class HostSettings(Section):
     audit: AuditSettings = Field(default=AuditSettings(), description="The audit record; a path will do.")
     log: LogSettings = Field(default=LogSettings(), description="The log; a level will do.")
     secrets: SecretsSettings = Field(default=SecretsSettings(), description="Where secrets are looked up.")
+    store: StoreSettings = Field(
+        default=StoreSettings(), description="The database of sessions; a URL will do."
+    )
     state_dir: UserPath = Field(
         default_factory=_state_dir, description="Where the host keeps its id; $XDG_STATE_HOME/enginehost."
     )

@@ -31,6 +31,11 @@ class Tracing:
         self._heard = heard
         self.on = heard is not None or self._tracer is not None
 
+    @property
+    def tracer(self) -> Any:
+        """What makes spans while :attr:`on`."""
+        return self._tracer
+
     def refresh(self) -> None:
         """Look whether a tracer provider that records is set."""
         from opentelemetry import trace

@@ -89,6 +89,8 @@ def test_every_engine_kind_has_a_page(generate: ModuleType) -> None:
         "mcp-servers.md",
         "openapi.md",
         "command.md",
+        "model-scripted.md",
+        "agents.md",
         "plugins.md",
     )
     pages = "".join(map(page, names))

@@ -26,6 +26,7 @@ CODES = {
 MADE = [
     errors.ConfigError("x", hint="y"),
     errors.UnknownFunction("x"),
+    errors.UnknownSession("x"),
     errors.InvalidArguments("x"),
     errors.TooLarge("x", limit=1, size=2),
     errors.Overloaded("x"),

@@ -64,7 +64,7 @@ def test_every_smss_example_loads_without_a_finding(
     blocks = read_blocks(page.read_text(encoding="utf-8"))
     folder = tmp_path / "smss"
     for block in blocks:
-        if block.file_name and block.language == "python":
+        if block.file_name and block.language in ("python", "yaml"):
             (tmp_path / block.file_name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / block.file_name).write_text(block.text)
     for script in (ROOT / "smss" / "scripts").glob("*.py"):

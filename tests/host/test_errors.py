@@ -24,6 +24,7 @@ from enginehost.errors import (
     Overloaded,
     TooLarge,
     UnknownFunction,
+    UnknownSession,
     error_from_json,
 )
 from enginehost.testing.strategies import json_values
@@ -36,6 +37,7 @@ TREE = [
 def instances() -> Iterator[EngineHostError]:
     yield ConfigError("wrong", path="a.smss", line=3, column=4, hint="mend", reason="odd", key="URL")
     yield UnknownFunction("ad", nearest=["add"])
+    yield UnknownSession("s")
     yield InvalidArguments("no", errors=[{"pointer": "/a", "message": "x"}])
     yield TooLarge("the result", limit=3, size=4)
     yield TooLarge("the result", limit=3)
@@ -43,7 +45,15 @@ def instances() -> Iterator[EngineHostError]:
     yield CallTimeout("f", 2.0)
     yield EngineUnavailable("gone", state="failed", reason="why")
     yield ExecutionFailed("f failed", detail={"type": "ValueError"})
-    special = {ConfigError, UnknownFunction, InvalidArguments, TooLarge, Overloaded, CallTimeout}
+    special = {
+        ConfigError,
+        UnknownFunction,
+        UnknownSession,
+        InvalidArguments,
+        TooLarge,
+        Overloaded,
+        CallTimeout,
+    }
     yield from (
         cls("text", detail={"a": [1, None]}) for cls in TREE if cls not in {*special, EngineUnavailable}
     )

@@ -49,6 +49,7 @@ FILES = {
     "Reactor": "REACTOR_CLASS_NAME = work_code.WorkReactor",
     "PythonClass": "",
     "Command": 'COMMAND = ["echo"]',
+    "Agent": "INSTRUCTIONS = Be kind.",
     "MCP": "MCP_COMMAND = " + json.dumps([sys.executable, str(RAW_SERVER), "plain"]),
 }
 """A file of each kind of engine that there is."""

@@ -18,7 +18,7 @@ from enginehost_engines.rest.retries import LONGEST_WAIT, Retries, may_pass, not
 if TYPE_CHECKING:
     import logging
 
-    from enginehost_engines.rest.breaker import Breaker
+    from enginehost.breaker import Breaker
     from enginehost_engines.rest.proof import Proof, Prover
     from enginehost_engines.rest.request import Message
     from enginehost_engines.rest.transport import Client

@@ -19,7 +19,7 @@ import httpcore2
 import httpx2
 from anyio import to_thread
 
-from enginehost_engines.rest.breaker import Breaker
+from enginehost.breaker import Breaker
 from enginehost_engines.rest.guard import PublicOnly
 from enginehost_engines.rest.idle import IdleConnections
 from enginehost_engines.rest.network import Network

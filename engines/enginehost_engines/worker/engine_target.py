@@ -43,8 +43,9 @@ class EngineClass(Target):
         self._functions: dict[str, Function] = {}
 
     async def open(self) -> None:
-        """Open the engine."""
-        await self._engine.open()
+        """Open the engine; an agent is opened by the host."""
+        if not hasattr(self._engine, "as_agent"):
+            await self._engine.open()
 
     async def close(self) -> None:
         """Close the engine."""
@@ -52,9 +53,13 @@ class EngineClass(Target):
 
     def info(self) -> Any:
         """The functions and watched files there are now."""
-        self._functions = {function.signature.name: function for function in self._engine.functions()}
+        engine: Any = self._engine
+        as_agent = getattr(engine, "as_agent", None)  # the host runs it, with its tools from here
+        offered = engine.functions() if as_agent is None else engine.spec.functions
+        self._functions = {function.signature.name: function for function in offered}
         functions = [function_to_json(function) for function in self._functions.values()]
-        return {"functions": functions, "watched": list(self._engine.watched())}
+        told = {"functions": functions, "watched": list(self._engine.watched())}
+        return told if as_agent is None else told | {"agent": as_agent()}
 
     def describe(self, function: str) -> str:
         """The mode that the engine gives."""

@@ -136,6 +136,8 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
             found = list(_plugins(host.registry))
             summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
             functions = counted(len(host.catalog), "function")
+            if models := len(host.models()):
+                functions += f", {counted(models, 'model')}"
             found.append(fine("files", f"{folder}: {functions}; engines: {summary}"))
             if len(host.catalog):
                 text = "Python code has been read, not run: `enginehost validate --load` runs it too"

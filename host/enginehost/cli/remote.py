@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
@@ -17,6 +17,8 @@ from enginehost.values import encode, read, write
 _CONNECT_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
 """How long the answer of a call with a deadline may be on its way after it."""
+_SILENT_SECONDS = 45.0
+"""A host gives a sign of life every 15 s."""
 _PAGE = 1000
 _STANDARD = frozenset({"type", "title", "status", "detail", "code", "instance"})
 """The members of a problem document that are not part of the error's detail."""
@@ -95,7 +97,7 @@ class RemoteSource:
             if not response.is_success:
                 await response.aread()
                 self._check(response)
-            async for event, data in _events(response):
+            async for _, event, data in _events(response):
                 if event == "error":
                     raise _error(read(data), self.url)
                 if event == "done":
@@ -106,6 +108,37 @@ class RemoteSource:
         finally:
             await response.aclose()
         raise NoHost(f"the stream of {self.url} ended early", hint="the host may have stopped")
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The JSON that a path answers with."""
+        response = await self._send(method, path, body, query=query)
+        self._check(response)
+        return self._read(response)
+
+    async def follow(self, path: str, after: str) -> AsyncGenerator[tuple[str, str, bytes], None]:
+        """The server-sent events of a path after one, as (id, name, data), until the host ends them.
+
+        Raises ``NoHost`` where the connection breaks, or is silent for longer than a host's signs of life.
+        """
+        request = self._request("GET", path)
+        request.headers["accept"] = "text/event-stream"
+        if after:
+            request.headers["last-event-id"] = after
+        wait = httpx2.Timeout(_SILENT_SECONDS, connect=_CONNECT_SECONDS)
+        request.extensions["timeout"] = wait.as_dict()
+        response = await self._sent(request, stream=True)
+        try:
+            if not response.is_success:
+                await response.aread()
+                self._check(response)
+            async for event in _events(response):
+                yield event
+        except httpx2.TransportError as error:
+            raise self._lost(error) from error
+        finally:
+            await response.aclose()
 
     async def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         response = await self._send("GET", path, query=query)
@@ -198,18 +231,20 @@ def _error(problem: dict[str, Any], url: str) -> EngineHostError:
     return error
 
 
-async def _events(response: httpx2.Response) -> AsyncIterator[tuple[str, bytes]]:
-    """Server-sent events as (name, data)."""
-    name, data = "", list[bytes]()
+async def _events(response: httpx2.Response) -> AsyncIterator[tuple[str, str, bytes]]:
+    """Server-sent events as (id, name, data)."""
+    place, name, data = "", "", list[bytes]()
     async for line in _lines(response):
         field, _, value = line.partition(b":")
         if field == b"event":
             name = value.removeprefix(b" ").decode()
         elif field == b"data":
             data.append(value.removeprefix(b" "))
+        elif field == b"id":
+            place = value.removeprefix(b" ").decode()
         elif not line and data:
-            yield name, b"\n".join(data)
-            name, data = "", []
+            yield place, name, b"\n".join(data)
+            place, name, data = "", "", []
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -147,6 +147,15 @@ class Where:
             options += ["--config", str(self.config)]
         return shlex.join(["enginehost", "validate", "--load", *options])
 
+    def chat(self, agent: str, session: str) -> str:
+        """The command that goes on with a session here."""
+        options = ["--url", self.url] if self.url else []
+        if not self.url and self.folder != DEFAULT_FOLDER:
+            options += ["--folder", str(self.folder)]
+        if self.config is not None:
+            options += ["--config", str(self.config)]
+        return shlex.join(["enginehost", "chat", agent, "--session", session, *options])
+
     def most_bytes(self) -> int:
         """The largest arguments of a call; a running host may have a limit of its own."""
         from enginehost.settings import load_settings

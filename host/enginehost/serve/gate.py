@@ -34,10 +34,10 @@ _AUTHORITY = re.compile(
     rb"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)(?::(?P<port>[0-9]{0,5}))?"
 )
 _PREFLIGHT: HeaderList = [
-    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-methods", b"GET, POST, DELETE"),
     (
         b"access-control-allow-headers",
-        b"authorization, content-type, request-timeout, traceparent, tracestate",
+        b"authorization, content-type, last-event-id, request-timeout, traceparent, tracestate",
     ),
     (b"access-control-max-age", b"600"),
 ]
@@ -158,4 +158,4 @@ def cors(origin: bytes | None) -> HeaderList:
 
 def preflight(origin: bytes | None) -> HeaderList:
     """The headers that answer an ``OPTIONS`` request."""
-    return [*cors(origin), *(_PREFLIGHT if origin else [(b"allow", b"GET, HEAD, POST, OPTIONS")])]
+    return [*cors(origin), *(_PREFLIGHT if origin else [(b"allow", b"GET, HEAD, POST, DELETE, OPTIONS")])]

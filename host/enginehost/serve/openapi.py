@@ -10,6 +10,7 @@ import enginehost
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
 from enginehost.errors import ERROR_TABLE
+from enginehost.serve.sessions.openapi import session_paths, session_schemas
 from enginehost.serve.views import function_path
 from enginehost.values import write
 
@@ -55,30 +56,38 @@ class OpenApi:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._cache: dict[tuple[int, tuple[str, ...]], bytes] = {}
+        self._cache: dict[tuple[int, bool, tuple[str, ...]], bytes] = {}
 
     async def document(self, caller: Caller, tags: Iterable[str]) -> bytes:
         """The document of the functions that ``caller`` may view."""
         entries = self._host.functions(caller, tags)
-        key = (self._host.catalog.version, tuple(entry.name for entry in entries))
+        agents = self._host.agent_specs()
+        sessions = any(entry.name in agents for entry in entries)
+        key = (self._host.catalog.version, sessions, tuple(entry.name for entry in entries))
         found = self._cache.get(key)
         if found is None:
             names = self._host.face_names("openai")
             operations = [(entry, names.to_face(entry.name)) for entry in entries]
             # on a thread: ten thousand functions take a good part of a second
-            found = await asyncio.to_thread(_rendered, operations, self._host.settings.authenticates)
+            authenticates = self._host.settings.authenticates
+            found = await asyncio.to_thread(_rendered, operations, authenticates, sessions)
             while len(self._cache) >= _MOST_CACHED:
                 del self._cache[next(iter(self._cache))]
             self._cache[key] = found
         return found
 
 
-def _rendered(operations: list[tuple[Entry, str]], authenticates: bool) -> bytes:
-    return write(openapi_document(operations, authenticates))
+def _rendered(operations: list[tuple[Entry, str]], authenticates: bool, sessions: bool) -> bytes:
+    return write(openapi_document(operations, authenticates, sessions))
 
 
-def openapi_document(operations: Iterable[tuple[Entry, str]], authenticates: bool) -> dict[str, Any]:
-    """OpenAPI 3.1 for functions, each with its operation id (a name in ``[A-Za-z0-9_-]``)."""
+def openapi_document(
+    operations: Iterable[tuple[Entry, str]], authenticates: bool, sessions: bool = False
+) -> dict[str, Any]:
+    """OpenAPI 3.1 for functions, each with its operation id (a name in ``[A-Za-z0-9_-]``).
+
+    ``sessions``: one of them is an agent, so that there are sessions.
+    """
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     for entry, operation_id in operations:
@@ -86,6 +95,9 @@ def openapi_document(operations: Iterable[tuple[Entry, str]], authenticates: boo
         schemas[arguments] = moved(entry.signature.parameters, f"#/components/schemas/{arguments}")
         schemas[result] = moved(entry.signature.result or {}, f"#/components/schemas/{result}")
         paths[function_path(entry.name)] = {"post": _operation(entry, operation_id, arguments, result)}
+    if sessions:
+        paths |= session_paths()
+        schemas |= session_schemas()
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "enginehost", "version": enginehost.__version__},

@@ -26,6 +26,7 @@ from enginehost.serve.disclosure import Reader
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
 from enginehost.serve.openapi import OpenApi
+from enginehost.serve.sessions import session_routes
 from enginehost.values import write
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Routes:
             Route("/api/function-{engine_id:path}/definition", self.definition),
             Route("/api/function-{engine_id:path}/execute", _SemossExecute(self), methods=["POST"]),
             Route("/openapi.json", self.openapi),
+            *session_routes(self._host),
         ]
         return routes + docs_routes() if self._host.settings.http.docs else routes
 

@@ -15,16 +15,19 @@ the top-level ``conftest.py``), hypothesis strategies in ``enginehost.testing.st
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from enginehost.testing.engines import engine_registry, load_engine, make_context, make_engine, running_host
 
 if TYPE_CHECKING:
     from enginehost.testing.contract import EngineContract, Example
+    from enginehost.testing.model_contract import ModelContract
 
 __all__ = [
     "EngineContract",
     "Example",
+    "ModelContract",
     "engine_registry",
     "load_engine",
     "make_context",
@@ -35,11 +38,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The conformance suite needs pytest, which the rest does not."""
-    if name not in ("EngineContract", "Example"):
+    if name == "ModelContract":
+        home = "model_contract"
+    elif name in ("EngineContract", "Example"):
+        home = "contract"
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest
 
-    pytest.register_assert_rewrite("enginehost.testing.contract")
-    from enginehost.testing import contract
-
-    return getattr(contract, name)
+    pytest.register_assert_rewrite(f"enginehost.testing.{home}")
+    return getattr(import_module(f"enginehost.testing.{home}"), name)

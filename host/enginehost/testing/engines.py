@@ -34,7 +34,7 @@ def engine_registry(engine_class: EngineClass, smss: str) -> PluginRegistry:
 
     Raises ``ConfigError`` when the text names none, or when the class is no engine class.
     """
-    from enginehost.plugins import ENGINES, Alias, PluginRegistry
+    from enginehost.plugins import ENGINES, MODELS, Alias, PluginRegistry
     from enginehost.properties import load
 
     keys = {key.upper(): value.strip() for key, value in load(smss).items()}
@@ -42,7 +42,8 @@ def engine_registry(engine_class: EngineClass, smss: str) -> PluginRegistry:
     if not alias:
         raise ConfigError("the smss text has no ENGINE_CLASS", hint="give the alias of the class under test")
     registry = PluginRegistry(())
-    registry.add_engine_class(Alias(alias, "", ENGINES, "under-test", ""), engine_class)
+    group = MODELS if hasattr(engine_class, "default_model") else ENGINES
+    registry.add_engine_class(Alias(alias, "", group, "under-test", ""), engine_class)
     for problem in registry.problems:
         raise ConfigError(problem.message, hint=problem.hint)
     return registry

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from enginehost.breaker import Breaker, Circuit
 from enginehost.catalog import EngineRecord
 from enginehost.engine import AbstractFunctionEngine, EngineContext, EngineState
 from enginehost.errors import CallTimeout, EngineUnavailable, ExecutionFailed
-from enginehost_engines.rest.breaker import Breaker, Circuit
 
 
 async def _fail(engine: Any, kit: Any, times: int) -> None:

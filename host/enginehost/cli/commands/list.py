@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -39,15 +39,19 @@ def list_functions(
     bus: OnBus = False,
     domain: Domain = None,
     bus_interface: BusInterface = None,
+    models: Annotated[bool, typer.Option("--models", help="List the models instead.")] = False,
     json: Json = False,
 ) -> None:
-    """List the functions."""
+    """List the functions, or the models."""
 
     async def question(source: Source) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         return await source.functions(split_tags(tags)), await source.engines()
 
     where = Where.given(folder, config, url, token, path, bus=BusPlace.given(bus, domain, bus_interface))
     functions, engines = ask(where, question, f"loading {where.name}")
+    if models:
+        _show_models([engine for engine in engines if engine.get("serves") == "model"], where, json=json)
+        return
     if json:
         print_json(functions)
         return
@@ -57,6 +61,18 @@ def list_functions(
     else:
         say("no functions")
     _tell_of_idle([engine for engine in engines if _is_worth_a_note(engine)], where)
+
+
+def _show_models(models: list[dict[str, Any]], where: Where, *, json: bool) -> None:
+    if json:
+        print_json(models)
+        return
+    if models:
+        rows = [[m["display_name"] or m["id"], m["state"], m["kind"], m.get("model", "")] for m in models]
+        print_table(("NAME", "STATE", "KIND", "MODEL"), rows)
+    else:
+        say("no models")
+    _tell_of_idle([one for one in models if _is_worth_a_note(one)], where)
 
 
 def _is_worth_a_note(engine: dict[str, Any]) -> bool:

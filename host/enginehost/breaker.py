@@ -1,6 +1,6 @@
 """A circuit breaker: a service that fails again and again is left alone for a while.
 
-Engines that call one origin with the same rules share its breaker. It is *closed* (requests pass), *open*
+Those who call one origin with the same rules share its breaker. It is *closed* (requests pass), *open*
 (all are refused at once) or *half open* (one may try; its outcome decides).
 """
 

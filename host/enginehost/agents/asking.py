@@ -1,0 +1,92 @@
+"""An agent as a function: a message in, the answer's text out, whole or as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
+
+from enginehost.agents.contract import Agents, Session
+from enginehost.caller import Caller
+from enginehost.errors import (
+    CallCancelled,
+    EngineHostError,
+    EngineUnavailable,
+    ExecutionFailed,
+    error_from_json,
+)
+from enginehost.llm.message import Message, Role, Type
+from enginehost.store.port import Position, Run, RunState
+
+WAITS = "waits-for-a-person"
+"""``detail["reason"]`` of a call whose turn waits for a person."""
+
+
+async def ask(agents: Agents, name: str, message: str, conversation: str, caller: Caller) -> str:
+    """What agent ``name`` answers. Raises what its turn failed with.
+
+    Raises :class:`~enginehost.errors.ExecutionFailed` where a person has to decide something first: the
+    turn stays as it is, and ``detail`` has the conversation's id and the questions. A call that is broken
+    off breaks its turn off.
+    """
+    async with _turn(agents, name, message, conversation, caller) as (session, begun):
+        run = await session.wait(begun)
+        await _check(session, run)
+        return await session.reply(run)
+
+
+async def ask_stream(
+    agents: Agents, name: str, message: str, conversation: str, caller: Caller
+) -> AsyncGenerator[str, None]:
+    """Likewise, text by text as the agent says it."""
+    async with _turn(agents, name, message, conversation, caller) as (session, begun):
+        now = begun
+        async with aclosing(session.events(Position(begun.started_by))) as events:
+            async for event in events:
+                if event.message is not None and _is_said(event.message):
+                    yield event.message.content
+                if event.run is not None and event.run.id == begun.id:
+                    now = event.run
+                    if now.state.ended or now.state is RunState.PAUSED:
+                        break
+        await _check(session, now)
+
+
+@asynccontextmanager
+async def _turn(
+    agents: Agents, name: str, message: str, conversation: str, caller: Caller
+) -> AsyncGenerator[tuple[Session, Run], None]:
+    session = await agents.start(conversation or None, agent=name, owner=caller)
+    run = await session.write(message)
+    if run is None:
+        raise ExecutionFailed(f"{name}: the message began no turn")
+    try:
+        yield session, run
+    except (asyncio.CancelledError, GeneratorExit):
+        with suppress(EngineHostError):
+            await session.cancel()
+        raise
+
+
+def _is_said(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and message.type is Type.TEXT and bool(message.content)
+
+
+async def _check(session: Session, run: Run) -> None:
+    """Raise what a turn that gave no answer has to say."""
+    about: dict[str, Any] = {"conversation_id": session.id}
+    if run.state is RunState.PAUSED:
+        questions = [dict(one.query or {}) | {"text": one.content} for one in await session.questions()]
+        text = "; ".join(str(one["text"]) for one in questions) or "a result from outside is missing"
+        raise ExecutionFailed(
+            f"the agent waits for a person: {text} (conversation {session.id})",
+            detail={"reason": WAITS, "questions": questions, **about},
+        )
+    if run.state is RunState.FAILED:
+        raise error_from_json(run.error or {"code": "execution_failed", "message": "the turn failed"})
+    if run.state is RunState.CANCELLED:
+        raise CallCancelled("the agent's turn was cancelled", detail=about)
+    if not run.state.ended:
+        text = f"the host stops; conversation {session.id} goes on in another process"
+        raise EngineUnavailable(text, state="closing", reason=text)

@@ -1,0 +1,373 @@
+"""The calls of a turn: which may run, which wait for a person, and how each gets its one result.
+
+A call is in the store before it runs, and so is the mark that it has begun, where running it twice could do
+harm. A result is stored once: of two (ours, and one from outside) the first counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from enginehost.agents import limits, offers
+from enginehost.agents.contract import OnLimit, Tool, UnknownOutcome
+from enginehost.agents.durable import DurableWriting
+from enginehost.agents.ledger import CallState
+from enginehost.agents.rows import (
+    Decision,
+    Question,
+    failure,
+    failure_text,
+    question,
+    result,
+    result_query,
+)
+from enginehost.agents.tool_runs import Partly, run_tool
+from enginehost.errors import EngineHostError
+from enginehost.llm.message import Message, Role, Status, Type
+from enginehost.store.port import RunState, Settled
+
+if TYPE_CHECKING:
+    from enginehost.agents.runner import Runner
+
+_AT_ONCE = 64 * 1024
+"""Characters of a result that are stored in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may run now. ``edited``: a person gave it these arguments."""
+
+    state: CallState
+    tool: Tool
+    args: dict[str, Any]
+    edited: bool = False
+
+
+class Calls:
+    """The calls of one turn."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._elsewhere: set[str] = set()
+        """Calls of other agents whose turns wait for a person, so that this one does too."""
+
+    def standing(self) -> tuple[int, int, int]:
+        """Changes whenever there is something new to do: how many calls are open, and what was decided."""
+        ledger = self._runner.ledger
+        decided = sum(len(state.decisions) for state in ledger.calls.values())
+        return len(ledger.open_calls()), decided, len(ledger.limit_decisions)
+
+    async def settle(self) -> bool:
+        """Run what may run; ``True`` when every call has its result, ``False`` when the rest has to wait."""
+        runner = self._runner
+        if not runner.ledger.open_calls():
+            return True
+        if not runner.turn.offered:
+            await runner.offer()
+        while states := runner.ledger.open_calls():
+            if any(state.waits for state in states) or runner.ledger.waits_for_limit:
+                await runner.read()
+            before = self.standing()
+            ready = await self._planned(runner.ledger.open_calls())
+            await self._run(ready)
+            if self.standing() == before:
+                return False
+        return True
+
+    async def give(self, row: Message) -> None:
+        """Store the result of a call, unless it has one already."""
+        runner = self._runner
+        with suppress(Settled):
+            await runner.write([row])
+        runner.ledger.settle(row.call_id)
+
+    async def _planned(self, states: Sequence[CallState]) -> list[Ready]:
+        """What may run now; what needs no running is settled, what needs a person is asked."""
+        ready: list[Ready] = []
+        for state in states:
+            try:
+                plan = await self._plan(state)
+            except EngineHostError as error:
+                await self.give(failure(state.call, error))
+                continue
+            if isinstance(plan, Ready):
+                ready.append(plan)
+            elif plan is not None:
+                await self._put(plan)
+        return ready
+
+    async def _put(self, row: Message) -> None:
+        if row.type is Type.APPROVAL:
+            await self._runner.write([row])
+        else:
+            await self.give(row)
+
+    async def _plan(self, state: CallState) -> Ready | Message | None:
+        """A call that may run, the row that settles it or asks about it, or ``None``: it waits.
+
+        Raises an error of the tree for a call that is refused.
+        """
+        runner = self._runner
+        turn = runner.turn
+        if state.id in self._elsewhere:
+            return None
+        if turn.stopped:
+            return failure(state.call, f"not carried out: {turn.stopped}", "stopped")
+        if (over := await self._over(state)) is not None:
+            return over if isinstance(over, Message) else None
+        tool = offers.find(turn.offered, state.tool)
+        if tool is None:
+            raise offers.not_offered(turn.offered, state.tool)
+        decided = state.decided(state.id)
+        if decided in (Decision.REJECT, Decision.ANSWER):
+            return said(state.call, state.decisions[state.id])
+        args: Any = (state.call.query or {}).get("args")
+        if decided is Decision.EDIT:
+            args = (state.decisions[state.id].query or {}).get("args")
+        needs = offers.needs_person(tool, runner.spec) or (state.call.query or {}).get("ask") is True
+        if needs or tool.own or tool.agent or decided is Decision.EDIT or tool.name in runner.spec.lazy_tools:
+            args = offers.check(tool, args)  # the rest is checked where it is called
+        elif not isinstance(args, dict):
+            offers.check(tool, args)
+        if needs and decided is None:
+            asked = question(Question.APPROVAL, state.id, f"May {tool.name} run?", state.call)
+            return None if state.questions else asked
+        if state.begun and state.begun != runner.fence.epoch and not is_safe_again(tool):
+            return self._unknown(state, tool, args)
+        if tool.name in runner.spec.lazy_tools and not tool.agent:
+            return lazy(state.call, tool, args)
+        return Ready(state, tool, args, decided is Decision.EDIT)
+
+    async def _over(self, state: CallState) -> Message | bool | None:
+        """Where this call is one too many: the row that says so, or ``True`` when a person is asked."""
+        runner = self._runner
+        number = list(runner.ledger.calls).index(state.id) + 1
+        text = limits.calls_left_out(runner.spec.limits, number, runner.ledger.allowance)
+        if not text:
+            return None
+        if runner.spec.limits.on_limit is OnLimit.ASK and not runner.ledger.refused_limit:
+            await runner.ask_to_go_on(text)
+            return True
+        runner.turn.stop(text)
+        return failure(state.call, f"not carried out: {text}", "limit")
+
+    def _unknown(self, state: CallState, tool: Tool, args: dict[str, Any]) -> Ready | Message | None:
+        """A call that had begun when its process died, and whose function may not run twice."""
+        wanted = self._runner.spec.on_unknown_outcome
+        told = f"{tool.name} had begun when its process ended: nobody knows whether it took effect"
+        if wanted is UnknownOutcome.RETRY:
+            return Ready(state, tool, args)
+        if wanted is UnknownOutcome.FAIL:
+            return failure(state.call, told, "outcome_unknown")
+        asked = state.outcome_question()
+        match state.decided(asked):
+            case None:
+                text = f"{told}. Shall it run again?"
+                return (
+                    None if asked in state.questions else question(Question.OUTCOME, asked, text, state.call)
+                )
+            case Decision.APPROVE:
+                return Ready(state, tool, args)
+            case Decision.EDIT:
+                changed = (state.decisions[asked].query or {}).get("args")
+                return Ready(state, tool, offers.check(tool, changed), edited=True)
+            case _:
+                return said(state.call, state.decisions[asked], told)
+
+    async def _run(self, ready: Sequence[Ready]) -> None:
+        """Run calls side by side, each to its result."""
+        if not ready:
+            return
+        await self._mark(ready)
+        places = asyncio.Semaphore(max(1, self._runner.spec.limits.parallel))
+
+        async def one(call: Ready) -> None:
+            async with places:
+                await (self._ask_agent(call) if call.tool.agent else self._run_one(call))
+
+        if len(ready) == 1:
+            await one(ready[0])
+        else:
+            await together([one(call) for call in ready])
+
+    async def _mark(self, ready: Sequence[Ready]) -> None:
+        """Let it be known that these begin, where that matters to whoever takes the run over."""
+        runner = self._runner
+        delicate = [call for call in ready if not is_safe_again(call.tool)]
+        if not delicate:
+            return
+        begun: dict[str, int] = runner.data.setdefault("begun", {})
+        for call in delicate:
+            begun[call.state.id] = call.state.begun = runner.fence.epoch
+        await runner.change(RunState.RUNNING)
+
+    async def _run_one(self, ready: Ready) -> None:
+        runner, call = self._runner, ready.state.call
+        out = Result(self, call, {"edited": ready.args} if ready.edited else {})
+        outcome = "ok"
+        with runner.agents.spans.tool(ready.tool.name, call.call_id) as span:
+            try:
+                pieces = run_tool(runner.agents.host, ready.tool, ready.args, runner.session.caller)
+                async with aclosing(pieces):
+                    async for text in pieces:
+                        await out.write(text)
+                await out.finish()
+            except Partly as partly:
+                outcome = partly.error.code
+                await out.finish(error=True)
+            except EngineHostError as error:
+                outcome = error.code
+                await out.fail(error)
+            except asyncio.CancelledError:
+                outcome = "cancelled"
+                if runner.breaks_off:
+                    await out.cut(f"{ready.tool.name} was cancelled while it ran; it may have taken effect")
+                raise
+            finally:
+                span(outcome)
+                runner.agents.counts.tool(ready.tool.name, outcome)
+
+    async def _ask_agent(self, ready: Ready) -> None:
+        """Let another agent answer; its turn settles the call when it ends, perhaps days later."""
+        runner = self._runner
+        try:
+            with runner.agents.spans.tool(ready.tool.name, ready.state.id):
+                waits = await runner.agents.delegate(runner, ready.state.call, ready.tool.name, ready.args)
+        except EngineHostError as error:
+            await self.give(failure(ready.state.call, error))
+            return
+        await runner.read()
+        if not ready.state.settled and waits:
+            self._elsewhere.add(ready.state.id)
+
+    async def begin(self, row: Message) -> DurableWriting:
+        """Begin a result that comes in parts."""
+        runner = self._runner
+        owner = runner.session.owner
+        return await runner.store.begin(runner.session.id, row, owner, fence=runner.fence)
+
+    def stored(self, row: Message) -> None:
+        """Enter a result that was written in parts."""
+        self._runner.ledger.enter([row])
+        self._runner.ledger.settle(row.call_id)
+
+
+class Result:
+    """The one result of a call while it comes: short ones are stored whole, long ones as they come."""
+
+    def __init__(self, calls: Calls, call: Message, more: Mapping[str, Any]) -> None:
+        self._calls = calls
+        self._call = call
+        self._more = dict(more)
+        self._parts: list[str] = []
+        self._size = 0
+        self._writing: DurableWriting | None = None
+        self._late = False
+        """Whether the call has got its result from elsewhere meanwhile."""
+
+    async def write(self, text: str) -> None:
+        """A further piece."""
+        if self._late:
+            return
+        if self._writing is None:
+            self._parts.append(text)
+            self._size += len(text)
+            if self._size <= _AT_ONCE:
+                return
+            await self._begin()
+            return
+        await self._through(text)
+
+    async def finish(self, *, error: bool = False) -> None:
+        """It is whole."""
+        if error:
+            self._more["error"] = True
+        if self._late:
+            return
+        if self._writing is None:
+            await self._calls.give(result(self._call, "".join(self._parts), **self._more))
+            return
+        query = result_query(self._call, **self._more)
+        await self._writing.finish(Status.DONE, query=query)
+        self._calls.stored(_headed(self._writing.message, query))
+
+    async def fail(self, error: EngineHostError) -> None:
+        """The tool failed before its first piece: that is its result."""
+        if self._writing is None:
+            self._parts = [failure_text(error)]
+        await self.finish(error=True)
+
+    async def cut(self, why: str) -> None:
+        """It was broken off: what has come stays, with the reason."""
+        told = failure_text(why, "cancelled")
+        if self._writing is not None:
+            await self.write(f",{told}]")
+        else:
+            self._parts = [told]
+        await self.finish(error=True)
+
+    async def _begin(self) -> None:
+        row = Message(
+            Role.TOOL, Type.TOOL_RESULT, query=result_query(self._call, **self._more), status=Status.OPEN
+        )
+        try:
+            self._writing = await self._calls.begin(row)
+        except Settled:
+            self._late = True
+            return
+        parts, self._parts = self._parts, []
+        for part in parts:
+            await self._through(part)
+
+    async def _through(self, text: str) -> None:
+        writing = self._writing
+        for start in range(0, len(text), _AT_ONCE) if writing is not None else ():
+            await writing.write(text[start : start + _AT_ONCE])  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _headed(row: Message, query: Mapping[str, Any]) -> Message:
+    return replace(row, content="", query=query, status=Status.DONE)
+
+
+def is_safe_again(tool: Tool) -> bool:
+    """Whether a call of this tool may begin twice: another agent's turn is found again, not begun anew."""
+    return tool.agent or offers.is_repeatable(tool.function)
+
+
+def said(call: Message, decided: Message, told: str = "") -> Message:
+    """The result that a person's decision gives a call that does not run."""
+    if Decision(str((decided.query or {})["decision"])) is Decision.ANSWER:
+        return result(call, orjson.dumps(decided.content).decode())
+    if told:
+        reason = f"{told}; a person decided that it does not run again"
+        return failure(call, reason + (f": {decided.content}" if decided.content else ""), "outcome_unknown")
+    reason = decided.content or "no reason was given"
+    return failure(call, f"a person decided that this call does not run: {reason}", "rejected")
+
+
+def lazy(call: Message, tool: Tool, args: dict[str, Any]) -> Message:
+    """The query that stands in place of a result."""
+    if tool.function.signature.annotations.read_only is not True:
+        return failure(
+            call, f"{tool.name} is not read-only, so its calls cannot be kept as queries", "config"
+        )
+    query = result_query(call, lazy={"tool": tool.name, "args": args})
+    return Message(Role.TOOL, Type.TOOL_RESULT, query=query)
+
+
+async def together(steps: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run side by side; the first failure ends the others, and is raised as it is."""
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise

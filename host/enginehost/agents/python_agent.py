@@ -1,0 +1,117 @@
+"""An agent as a Python class with typed methods as tools.
+
+::
+
+    class Shop(Agent):
+        \"\"\"Answers questions about orders.\"\"\"
+
+        model = "gpt"
+        instructions = "You help customers of a shop."
+
+        @tool(read_only=True)
+        async def order(self, number: int) -> dict[str, Any]:
+            \"\"\"Look up an order.\"\"\"
+
+A smss file offers it (``ENGINE_CLASS = shop:Shop``), and so does a program (:meth:`Agent.spec` is what
+:meth:`enginehost.agents.contract.Agents.register` takes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from enginehost.agents.agent_engine import AgentEngine
+from enginehost.agents.building import build
+from enginehost.agents.config import AgentConfig
+from enginehost.agents.typed_tools import tools_of
+from enginehost.engine import EngineContext, Function
+from enginehost.errors import ConfigError
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class Agent(AgentEngine):
+    """Base class. What a file says by keys, a class says by attributes of their names in lower case.
+
+    (``model``, ``instructions``, ``tools``, ``stages``, …: :class:`~enginehost.agents.config.AgentConfig`.)
+    The keys of a file that names the class go before them. ``stages`` may hold stages themselves, and
+    ``harness`` be one. The agent's name is the file's, else :attr:`name`, else the class's in snake case; it
+    is described by the class's docstring.
+    """
+
+    config_model = AgentConfig
+    name: str = ""
+
+    def __init__(self, context: EngineContext | None = None, config: AgentConfig | None = None) -> None:
+        cls = type(self)
+        super().__init__(context or EngineContext(cls.__name__), config)
+        self.own_name = self.name or _HUMP.sub("_", cls.__name__).lower()
+        self.described = _first_paragraph(cls)
+        self.said = _said(cls, config)
+        built = build(
+            self.said,
+            self.context,
+            name=self.own_name,
+            description=self.described,
+            functions=tools_of(self),
+        )
+        self.spec, self.skill_library, self.version = built.spec, built.skills, built.version
+        self.streams = self.said.stream
+        self._files = tuple(built.files)
+
+    def watched(self) -> Sequence[Path]:
+        """What the agent was made of beside its class."""
+        return self._files
+
+    def as_agent(self) -> dict[str, Any]:
+        """What another process has to know to offer it. Raises ``ConfigError`` for what cannot go there."""
+        for key in ("stages", "context_stages", "harness"):
+            value = getattr(self.said, key)
+            if any(callable(one) or not isinstance(one, str | Mapping) for one in _listed(value)):
+                hint = f"{key} = ['package.module:function'], or serve the agent in a program of your own"
+                text = f"{key} of {type(self).__name__} is Python that runs in the host: name it instead"
+                raise ConfigError(text, hint=hint, reason="not-allowed")
+        return {"config": self.said.model_dump(mode="json"), "name": self.own_name, "about": self.described}
+
+
+class WorkerAgent(AgentEngine):
+    """Stands in the host for an :class:`Agent` whose tools run in a process of its own.
+
+    ``told`` is what :meth:`Agent.as_agent` gave there.
+    """
+
+    def __init__(
+        self, context: EngineContext, told: Mapping[str, Any], functions: Sequence[Function]
+    ) -> None:
+        config = AgentConfig.model_validate(told["config"])
+        super().__init__(context, config)
+        built = build(config, context, name=told["name"], description=told["about"], functions=functions)
+        self.spec, self.skill_library, self.version = built.spec, built.skills, built.version
+        self.streams = config.stream
+        self._files = tuple(built.files)
+
+    def watched(self) -> Sequence[Path]:
+        """What it was made of in this process."""
+        return self._files
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _said(cls: type[Agent], config: AgentConfig | None) -> AgentConfig:
+    """The attributes of a class, and before them the keys of a file."""
+    said = {name: getattr(cls, name) for name in AgentConfig.model_fields if hasattr(cls, name)}
+    said = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+    if config is not None:
+        said |= {name: getattr(config, name) for name in config.model_fields_set}
+    return AgentConfig.model_validate(said)
+
+
+def _first_paragraph(cls: type[Agent]) -> str:
+    """Of the class's own docstring."""
+    text = (vars(cls).get("__doc__") or "").strip().partition("\n\n")[0]
+    return " ".join(text.split())

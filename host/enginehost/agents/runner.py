@@ -1,0 +1,342 @@
+"""Takes one turn on, from wherever its rows say it stands, until it ends or has to wait.
+
+Everything that it decides by stands in the store, so that a turn goes on exactly where it was after a pause
+of days, a restart or the death of its process. Each write bears the run's epoch: who has lost the run to
+another process meets :class:`~enginehost.store.port.Fenced` at the next one and stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from enginehost.agents import delegation, limits, offers
+from enginehost.agents.answering import Sink, asked, staged
+from enginehost.agents.calls import Calls
+from enginehost.agents.context import for_model
+from enginehost.agents.contract import Harness, OnLimit, Tool, Turn
+from enginehost.agents.durable import StoreTrouble
+from enginehost.agents.ledger import Ledger
+from enginehost.agents.rows import Question, failure, notice, question
+from enginehost.agents.tool_runs import lazy_result
+from enginehost.engine import Function
+from enginehost.errors import EngineHostError
+from enginehost.llm.message import Message, Status, system
+from enginehost.safe_text import explain
+from enginehost.store.port import Fence, Fenced, Run, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from enginehost.agents.service import AgentService
+    from enginehost.agents.session import AgentSession
+
+_log = logging.getLogger("enginehost.agents")
+
+
+class Cause(Enum):
+    """Why a turn is interrupted."""
+
+    CANCEL = "cancelled"
+    SECONDS = "seconds"
+    LEAVE = "leave"
+
+
+class Runner:
+    """One turn that this process holds."""
+
+    def __init__(self, agents: AgentService, run: Run, session: AgentSession) -> None:
+        self.agents = agents
+        self.store = agents.durable
+        self.session = session
+        self.spec = session.spec
+        self.harness = self.spec.harness or Harness()
+        self.fence = Fence(run.id, run.epoch)
+        self.data: dict[str, Any] = dict(run.data)
+        """What whoever takes the run over has to know."""
+        self.turn = Turn(session, run, self.spec, session.caller)
+        self.ledger = Ledger(run.id, self.data.get("begun", {}), run.started_by)
+        self.calls = Calls(self)
+        self.leaving = False
+        self._cause: Cause | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._trouble: StoreTrouble | None = None
+        self._upto = run.started_by
+        self._since = time.monotonic()
+        self._before = float(self.data.get("seconds", 0.0))
+
+    @property
+    def run(self) -> Run:
+        """The run as this process knows it."""
+        return self.turn.run
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether the turn is being ended, so that what it does gets its last word now."""
+        return self._cause in (Cause.CANCEL, Cause.SECONDS)
+
+    def interrupt(self, cause: Cause) -> None:
+        """Break off what goes on now; seen at once, also by a model or a tool that hangs."""
+        if self._cause is None and self._task is not None and not self._task.done():
+            self._cause = cause
+            self._task.cancel()
+
+    async def take_on(self) -> None:
+        """Carry the turn on. Does not raise: how it ended stands in the run."""
+        self._task = asyncio.current_task()
+        timer = self._timer()
+        try:
+            await self._to_its_end()
+        except Fenced:
+            _log.info("run %s went to another process", self.run.id)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _to_its_end(self) -> None:
+        try:
+            delegation.CHAIN.set(tuple(delegation.chain_of(self.run, self.spec)))
+            with self.agents.spans.turn(self.turn):
+                await self._carry_on()
+        except asyncio.CancelledError:
+            if self._cause is None:
+                raise
+            self._uncancel()
+            await self._broken_off(self._cause)
+        except (Fenced, StoreTrouble):
+            raise
+        except EngineHostError as error:
+            if self._trouble is not None:  # it was the context that could not be read
+                raise self._trouble from None
+            await self.end(RunState.FAILED, error=error.to_json())
+        except Exception as error:  # noqa: BLE001 - a stage or harness is its author's code
+            _log.exception("the turn %s of agent %r failed", self.run.id, self.spec.name)
+            text = explain(error, self.agents.redact)
+            await self.end(RunState.FAILED, error={"code": "execution_failed", "message": text})
+
+    def _uncancel(self) -> None:
+        if self._task is not None:
+            self._task.uncancel()
+
+    async def _carry_on(self) -> None:
+        if self.run.epoch > 1:
+            await self.store.close_open(self.fence, self.session.owner)
+            await self._read()
+        if self.run.cancel:
+            await self.end(RunState.CANCELLED)
+            return
+        await self.harness.before_turn(self.turn)
+        while True:
+            self._counts()
+            if self.leaving:
+                await self.change(RunState.QUEUED)
+                return
+            if not await self.calls.settle():
+                await self._pause()
+                return
+            if self.turn.stopped:
+                await self.end(RunState.DONE, said=self.turn.stopped)
+                return
+            if self.ledger.answered:
+                await self._read()
+                if not self.ledger.user_waits:
+                    await self.end(RunState.DONE)
+                    return
+            if not await self._within_limits():
+                return
+            await self._step()
+
+    async def _within_limits(self) -> bool:
+        """Whether there may be another step; otherwise the turn has ended, or waits for a person."""
+        reached = limits.reached(self.turn, self.ledger.allowance, self._seconds())
+        if not reached:
+            return True
+        if self.spec.limits.on_limit is OnLimit.STOP or self.ledger.refused_limit:
+            await self.end(RunState.DONE, said=reached)
+            return False
+        await self.ask_to_go_on(reached)
+        await self._pause()
+        return False
+
+    async def ask_to_go_on(self, reached: str) -> None:
+        """Ask a person whether the turn may go on beyond a limit."""
+        if not self.ledger.waits_for_limit:
+            text = f"{reached}. May the turn go on as long again?"
+            asked_for = question(Question.LIMIT, self.ledger.next_limit_question(), text)
+            await self.write([asked_for])
+
+    async def _step(self) -> None:
+        """Ask the model once, and store what it answers."""
+        turn = self.turn
+        await self.offer()
+        turn.steps += 1
+        source = asked(self.agents.host, turn, self._rows)
+        sink: Sink | None = None
+        try:
+            async with staged(source, self.spec.stages, turn) as messages:
+                async for message in messages:
+                    if sink is None:
+                        sink = self._sink()
+                    await sink.put(message)
+            if sink is None and turn.stopped:
+                return  # a stage has ended the turn before the model was asked
+            sink = sink or self._sink()
+            await sink.commit()
+        except BaseException as error:
+            if sink is not None and self._cause is not Cause.LEAVE and not isinstance(error, Fenced):
+                await self._abort(sink, error)
+            raise
+        self.agents.counts.step(self.spec.name)
+        self.ledger.step_begins(self._upto)
+        self.ledger.enter(sink.rows)
+
+    def _sink(self) -> Sink:
+        return Sink(self.store, self.turn, self.fence, self.turn.steps, self._upto)
+
+    async def _abort(self, sink: Sink, error: BaseException) -> None:
+        """Close what the step had begun to write."""
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if cancelled and self._cause is None:
+            return  # the process ends; whoever takes the run over closes it
+        if cancelled:
+            self._uncancel()
+        await sink.abort(Status.CANCELLED if cancelled else Status.FAILED)
+
+    def _rows(self) -> AsyncGenerator[Message, None]:
+        """The context, from its beginning: instructions, then what the harness gives."""
+        turn, spec = self.turn, self.spec
+        rows: Any = for_model(
+            self.harness.context(self.session), self._lazily, result_chars=spec.limits.result_chars
+        )
+        for stage in spec.context_stages:
+            rows = stage(rows, turn)
+        return self._watched(rows)
+
+    async def _watched(self, rows: Any) -> AsyncGenerator[Message, None]:
+        if self.spec.instructions:
+            yield system(self.spec.instructions)
+        session, upto = self.session.id, self._upto
+        try:
+            async for row in rows:
+                if row.sequence > upto and row.session == session:
+                    self._upto = upto = row.sequence
+                yield row
+        except StoreTrouble as trouble:
+            self._trouble = trouble
+            raise
+        finally:
+            await rows.aclose()
+
+    async def _lazily(self, row: Message) -> str:
+        return await lazy_result(self.agents.host, self.turn, row)
+
+    async def offer(self) -> None:
+        """Find out which tools the turn offers now."""
+        tools = offers.by_name(await self.harness.tools(self.session), self.spec)
+        for name in tools.keys() & self.agents.agents.keys():
+            if not tools[name].own:  # of the catalog, where an agent is a function like others
+                tools[name] = replace(tools[name], agent=True)
+        for name in self.spec.agents:
+            signature = self.agents.signature(name)
+            if name != self.spec.name and offers.may_call(self.agents.host, self.session.caller, signature):
+                tools[name] = Tool(Function(signature, _never), agent=True)
+        self.turn.offered = tools
+
+    async def _read(self) -> None:
+        await self.ledger.read(self.store, self.session.id, self.session.owner)
+        self._upto = max(self._upto, self.ledger.upto)
+        self._counts()
+
+    def _counts(self) -> None:
+        turn, ledger = self.turn, self.ledger
+        turn.steps, turn.tool_calls, turn.usage = (
+            max(turn.steps, ledger.steps),
+            len(ledger.calls),
+            ledger.usage,
+        )
+
+    async def read(self) -> None:
+        """Enter in the books what others wrote."""
+        await self._read()
+
+    async def write(self, rows: list[Message]) -> list[Message]:
+        """Store rows and enter them in the books."""
+        stored = await self.store.append(self.session.id, rows, self.session.owner, fence=self.fence)
+        self.ledger.enter(stored)
+        return stored
+
+    async def change(self, state: RunState, **fields: Any) -> None:
+        """Move the run, with what others have to know of it."""
+        self.data["seconds"] = round(self._seconds(), 3)
+        changed = await self.store.change_run(
+            self.fence, state, data=self.data, usage=self.ledger.usage, **fields
+        )
+        self.turn.run = changed
+
+    # How it ends
+
+    async def _pause(self) -> None:
+        """Wait for a person, or for results from outside, holding nothing."""
+        before = self.calls.standing()
+        await self.change(RunState.PAUSED)
+        await self._read()  # what was decided meanwhile found the run running, and woke nobody
+        if self.calls.standing() != before:
+            await self.agents.resume(self.run)
+
+    async def _broken_off(self, cause: Cause) -> None:
+        if cause is Cause.LEAVE:
+            await self.change(RunState.QUEUED)
+        elif cause is Cause.CANCEL:
+            await self.end(RunState.CANCELLED)
+        else:
+            await self.end(RunState.DONE, said=limits.seconds_text(self.spec.limits))
+
+    async def end(self, state: RunState, *, said: str = "", error: dict[str, Any] | None = None) -> None:
+        """End the turn: no call stays without a result, then subscribers get the end from the store."""
+        if self.ledger.open_calls():
+            await self._read()
+        reason = said or ("the turn was cancelled" if state is RunState.CANCELLED else "the turn failed")
+        code = "stopped" if said else str(state)
+        for open_call in self.ledger.open_calls():
+            await self.calls.give(failure(open_call.call, f"not carried out: {reason}", code))
+        if said:
+            await self.write([notice(said)])
+            error = {"code": "limit", "message": said}
+        if "parent" in self.data:
+            await self.change(RunState.RUNNING)  # only who still holds this turn may speak for it elsewhere
+        await delegation.tell(self.agents, self.session, self.run, state, error)
+        await self.change(state, error=error)
+        self.agents.counts.turn(self.spec.name, str(state), self.ledger.usage)
+        await self._afterwards(state)
+
+    async def _afterwards(self, state: RunState) -> None:
+        try:
+            await self.harness.after_turn(self.turn)
+        except Exception:  # noqa: BLE001 - a harness is its author's code; the turn has ended
+            _log.exception("after_turn of agent %r failed", self.spec.name)
+        if state is RunState.DONE:
+            await self._read()
+            if self.ledger.user_waits:  # said in the moment in which the turn ended
+                await self.session.begin_turn(self.ledger.last_user)
+
+    # Time
+
+    def _seconds(self) -> float:
+        return self._before + time.monotonic() - self._since
+
+    def _timer(self) -> asyncio.TimerHandle | None:
+        most = self.spec.limits.seconds
+        if most is None or self.spec.limits.on_limit is OnLimit.ASK:
+            return None  # who is asked is asked between two steps
+        return asyncio.get_running_loop().call_later(
+            max(0.0, most - self._before), self.interrupt, Cause.SECONDS
+        )
+
+
+async def _never(*_: Any) -> None:
+    """Agents are not run as functions here: see ``calls``."""
+    raise NotImplementedError

@@ -1,0 +1,308 @@
+"""The service: which turns this process runs, and for how long they are its own.
+
+Turns are taken from the database: those that somebody here has begun, at once; those that were queued
+elsewhere or whose process died, by looking once in a while. One heartbeat row says that this process lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import Context
+from typing import Any
+
+from enginehost.agents import delegation
+from enginehost.agents.contract import AgentSpec, ToolSelection
+from enginehost.agents.counts import Counts
+from enginehost.agents.durable import Durable, StoreTrouble
+from enginehost.agents.identity import caller_from_json, owner_of
+from enginehost.agents.offers import agent_signature
+from enginehost.agents.options import Options, options_from_json, options_of
+from enginehost.agents.port import AgentHost
+from enginehost.agents.runner import Cause, Runner
+from enginehost.agents.session import AgentSession
+from enginehost.agents.spans import Spans
+from enginehost.call import current_call
+from enginehost.caller import LOCAL, Caller
+from enginehost.errors import EngineHostError, InvalidRequest, UnknownSession
+from enginehost.llm.message import Message, new_id, system
+from enginehost.signature import FunctionSignature
+from enginehost.store.port import Fenced, Run, RunState, SessionInfo, Store
+
+LEASE = 15.0
+"""Seconds after its last heartbeat for which a process keeps its turns."""
+POLL = 1.0
+"""Seconds between two looks for turns that others left."""
+MOST_TURNS = 5_000
+"""Turns that one process runs at once; others wait in the database."""
+
+_log = logging.getLogger("enginehost.agents")
+
+
+def _as_it_is(spec: AgentSpec) -> AgentSpec:
+    return spec
+
+
+class AgentService:
+    """See :class:`~enginehost.agents.contract.Agents`.
+
+    ``prepare`` completes a spec (what its skills stand for) each time one is used, with a session's own
+    choices in it. ``declared`` are agents that come and go by themselves, as files do; one that is registered
+    goes before one of the same name. ``lease`` and ``poll`` are in seconds. ``store`` is open, and closed by
+    whoever opened it.
+    """
+
+    def __init__(
+        self,
+        host: AgentHost,
+        store: Store,
+        specs: Sequence[AgentSpec] = (),
+        *,
+        prepare: Callable[[AgentSpec], AgentSpec] = _as_it_is,
+        declared: Callable[[], Mapping[str, AgentSpec]] = dict,
+        lease: float = LEASE,
+        poll: float = POLL,
+        most_turns: int = MOST_TURNS,
+    ) -> None:
+        self.host = host
+        self.store = store
+        self.durable = Durable(store)
+        self.holder = new_id()
+        self.counts = Counts()
+        self.spans = Spans()
+        self.redact: Callable[[str], str] = getattr(host, "redactor", str)
+        self.prepare = prepare
+        self._specs = {spec.name: spec for spec in specs}
+        self._declared = declared
+        self._closed = False
+        self._lease, self._poll, self._most = lease, poll, most_turns
+        self._runners: dict[str, Runner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._own: list[asyncio.Task[None]] = []
+        self._giving_back: set[asyncio.Task[None]] = set()
+        self._taking = False
+        self._look = asyncio.Event()
+        """Set when there may be a turn to take: one has ended here, or the process begins."""
+
+    # Life
+
+    async def open(self) -> None:
+        """Begin to take turns, those of processes that died too."""
+        await self.store.beat(self.holder, self._lease)
+        self._taking = True
+        for work in (self._keep_alive, self._keep_taking, self._keep_cancelling):
+            self._own.append(asyncio.create_task(work(), context=Context()))
+
+    async def close(self, drain: float = 10.0) -> None:
+        """Let turns come to the end of their step, hand those that run on to other processes, and stop."""
+        self._taking, self._closed = False, True
+        for runner in self._runners.values():
+            runner.leaving = True
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=drain)
+        for runner in self._runners.values():
+            runner.interrupt(Cause.LEAVE)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=5.0)
+        rest = [*self._own, *self._tasks.values(), *self._giving_back]
+        while rest := [task for task in rest if not task.done()]:
+            for task in rest:
+                task.cancel()  # again, where something that ended at the same moment swallowed it
+            await asyncio.wait(rest, timeout=0.5)
+        with suppress(EngineHostError):
+            await self.store.beat(self.holder, 0.0)
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            try:
+                await self.store.beat(self.holder, self._lease)
+            except EngineHostError as error:
+                _log.warning("no heartbeat could be written: %s", error.message)
+
+    async def _keep_taking(self) -> None:
+        while True:
+            try:
+                while await self.take() is not None:
+                    pass
+            except EngineHostError as error:
+                _log.warning("turns of other processes cannot be looked for: %s", error.message)
+            self._look.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._poll):
+                    await self._look.wait()
+
+    async def _keep_cancelling(self) -> None:
+        while True:
+            try:
+                async for run_id in self.store.cancelled(self.holder):
+                    self.interrupt(run_id)
+            except EngineHostError as error:
+                _log.warning("cancellations cannot be looked for: %s", error.message)
+            await asyncio.sleep(self._poll)
+
+    # Agents
+
+    def register(self, spec: AgentSpec) -> None:
+        """Offer an agent under its name; turns that run go on with the spec they began with."""
+        self._specs[spec.name] = spec
+        self._look.set()
+
+    def unregister(self, name: str) -> None:
+        """Offer it no more."""
+        self._specs.pop(name, None)
+
+    @property
+    def agents(self) -> Mapping[str, AgentSpec]:
+        """The agents there are now, by name."""
+        return {**self._declared(), **self._specs}
+
+    def signature(self, name: str) -> FunctionSignature:
+        """An agent as a function: ``message`` and ``conversation_id``. Raises ``InvalidRequest``."""
+        return agent_signature(self._spec(name))
+
+    def resolved(self, options: Options) -> AgentSpec:
+        """The agent of a session, with its own choices. Raises ``InvalidRequest`` for an unknown one."""
+        return self.prepare(options.applied(self._spec(options.agent)))
+
+    def _spec(self, name: str) -> AgentSpec:
+        spec = self._specs.get(name) or self._declared().get(name)
+        if spec is None and name:
+            known = ", ".join(sorted(filter(None, self.agents))) or "none"
+            raise InvalidRequest(f"there is no agent named {name[:100]!r}; there are {known}")
+        return spec or AgentSpec()
+
+    # Sessions
+
+    async def start(
+        self,
+        id: str | None = None,
+        *,
+        system: str = "",
+        tools: ToolSelection | None = None,
+        skills: Sequence[str] | None = None,
+        agent: str = "",
+        llm: str = "",
+        owner: Caller | None = None,
+    ) -> AgentSession:
+        """A session, new or with the id of one that exists. What is given replaces what the agent says.
+
+        Raises what the store says of a session of somebody else: as of one that there is not.
+        """
+        call = current_call()
+        caller = owner or (call.caller if call is not None else LOCAL)
+        given = Options(agent, tools, None if skills is None else tuple(skills), llm)
+        if id is not None and (first := await self._first_row(id, caller)) is not None:
+            return AgentSession(self, id, caller, given.over(options_of(first)))
+        session = AgentSession(self, id or new_id(), caller, given)
+        await self.store.append(session.id, [given.row(), *_system_rows(system)], session.owner)
+        return session
+
+    async def _first_row(self, id: str, caller: Caller) -> Message | None:
+        try:
+            rows = await self.store.history(id, owner_of(caller), limit=1)
+        except EngineHostError as error:
+            if not isinstance(error, UnknownSession):
+                raise
+            return None  # nobody's, or somebody else's: then the first write says so
+        return rows[0] if rows else None
+
+    async def sessions(
+        self, owner: Caller, *, before: float | None = None, limit: int = 100
+    ) -> list[SessionInfo]:
+        """The sessions of a caller, latest first."""
+        return await self.store.sessions(owner_of(owner), before=before, limit=limit)
+
+    # Turns
+
+    async def take(self, session: str = "") -> Run | None:
+        """Take a turn that nobody runs (of one session) and carry it on; ``None`` where there is none."""
+        if not self._taking or len(self._runners) >= self._most:
+            return None
+        run = await self.store.claim(self.holder, [*self.agents, ""], session=session)
+        if run is not None:
+            self._begin(run)
+        return run
+
+    def _begin(self, run: Run) -> None:
+        options = options_from_json(run.data.get("options", {}))
+        session = AgentSession(self, run.session, caller_from_json(run.data.get("caller", {})), options)
+        runner = Runner(self, run, session)
+        self._runners[run.id] = runner
+        # a context of its own: the turn outlives the call that began it, and its deadline
+        task = asyncio.create_task(runner.take_on(), context=Context())
+        self._tasks[run.id] = task
+        self.counts.running += 1
+        task.add_done_callback(lambda done: self._ended(runner, done))
+
+    def _ended(self, runner: Runner, task: asyncio.Task[None]) -> None:
+        self.counts.running -= 1
+        if self._runners.get(runner.run.id) is runner:
+            del self._runners[runner.run.id]
+            del self._tasks[runner.run.id]
+        if len(self._runners) + 1 >= self._most:
+            self._look.set()
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            told = "the turn %s stopped, and goes on when the database lets it"
+            _log.warning(told, runner.run.id, exc_info=error)
+            giving = asyncio.create_task(self._give_back(runner), context=Context())
+            self._giving_back.add(giving)
+            giving.add_done_callback(self._giving_back.discard)
+
+    async def _give_back(self, runner: Runner) -> None:
+        """Queue a turn that this process could not carry on, as soon as the database takes it."""
+        while True:
+            await asyncio.sleep(self._poll)
+            try:
+                await runner.change(RunState.QUEUED)
+            except StoreTrouble as trouble:
+                if isinstance(trouble.__cause__, UnknownSession):
+                    return
+                continue
+            except Fenced:
+                return
+            self._look.set()
+            return
+
+    async def resume(self, run: Run) -> None:
+        """Carry a turn on that waits, if there is something new for it; of two at once, one does."""
+        if await self.store.resume_run(run.id):
+            await self.take(run.session)
+
+    def interrupt(self, run_id: str) -> None:
+        """End a turn that this process runs."""
+        runner = self._runners.get(run_id)
+        if runner is not None:
+            runner.interrupt(Cause.CANCEL)
+
+    async def wait(self, run: Run) -> Run:
+        """Wait until a turn has ended or waits for a person, whichever process runs it.
+
+        Once this service closes, a turn is given back as it is queued for another process.
+        """
+        pause = 0.01
+        while True:
+            now = await self.store.run(run.id)
+            if now is None or now.state.ended or now.state is RunState.PAUSED:
+                return now or run
+            task = self._tasks.get(run.id)
+            if task is None and self._closed:
+                return now
+            if task is not None:
+                await asyncio.wait({task})
+            else:
+                await asyncio.sleep(pause)
+                pause = min(0.25, pause * 1.5)
+
+    async def delegate(self, runner: Runner, call: Message, name: str, args: Mapping[str, Any]) -> bool:
+        """Let another agent answer a call of a turn; whether it waits for a person. See ``delegation``."""
+        return await delegation.delegate(self, runner, call, name, args)
+
+
+def _system_rows(text: str) -> list[Message]:
+    return [system(text)] if text else []

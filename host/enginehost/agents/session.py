@@ -1,0 +1,302 @@
+"""A session: a conversation by its id. All of it is in the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from orjson import loads
+
+from enginehost.agents import delegation, offers
+from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
+from enginehost.agents.durable import reading
+from enginehost.agents.identity import caller_to_json, owner_of
+from enginehost.agents.ledger import Ledger
+from enginehost.agents.options import Options
+from enginehost.agents.rows import Decision, decision, failure, tool_of
+from enginehost.caller import Caller
+from enginehost.errors import InvalidRequest, Overloaded
+from enginehost.llm.message import Message, Role, Type, user
+from enginehost.store.port import Event, Position, Run, RunState, Settled
+
+if TYPE_CHECKING:
+    from enginehost.agents.service import AgentService
+
+
+class AgentSession:
+    """See :class:`~enginehost.agents.contract.Session`."""
+
+    def __init__(
+        self,
+        agents: AgentService,
+        id: str,
+        caller: Caller,
+        options: Options,
+        *,
+        spec: AgentSpec | None = None,
+    ) -> None:
+        self.id = id
+        self.caller = caller
+        self.owner = owner_of(caller)
+        self.options = options
+        self._agents = agents
+        self._store = agents.store
+        self._spec = agents.resolved(options) if spec is None else spec
+        self._tools: tuple[int, list[Tool]] = (-1, [])
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent with what the session was started with in its place."""
+        return self._spec
+
+    @property
+    def service(self) -> AgentService:
+        """The service that it is a session of."""
+        return self._agents
+
+    # Rows
+
+    async def write(self, message: Message | str | Sequence[Message]) -> Run | None:
+        """Store messages; a user's starts a turn, or joins the one that runs. A result settles its call."""
+        rows = (
+            [user(message)]
+            if isinstance(message, str)
+            else [message]
+            if isinstance(message, Message)
+            else list(message)
+        )
+        stored = await self._append(rows)
+        said = [row.sequence for row in stored if row.role is Role.USER and row.type is not Type.APPROVAL]
+        if said:
+            return await self.begin_turn(max(said))
+        if any(row.type is Type.TOOL_RESULT for row in stored) and (run := await self.run()) is not None:
+            await self._agents.resume(run)
+            return run
+        return None
+
+    async def _append(self, rows: list[Message]) -> list[Message]:
+        for row in rows:
+            if row.type is Type.TOOL_RESULT and not row.call_id:
+                raise InvalidRequest('a tool result needs the id of its call: query={"tool": …, "id": …}')
+            if row.type in (Type.TOOL_CALL, Type.APPROVAL):
+                raise InvalidRequest(
+                    f"a {row.type} is not written by hand; see approve, reject, edit and answer"
+                )
+        try:
+            return await self.append(rows)
+        except Settled:
+            raise InvalidRequest("this call has its result already", detail={"reason": "settled"}) from None
+
+    async def append(self, rows: Sequence[Message]) -> list[Message]:
+        """Store rows and begin nothing; for harnesses and stages."""
+        return await self._store.append(self.id, rows, self.owner)
+
+    async def begin_turn(
+        self, started_by: int, *, alone: bool = False, data: Mapping[str, Any] | None = None
+    ) -> Run:
+        """A turn for a user's message that is stored. One that runs takes it in, unless ``alone``.
+
+        Raises ``Overloaded`` where it is to be ``alone`` and another turn has not ended, and
+        ``InvalidRequest`` where agents call each other too deep.
+        """
+        kept = {"caller": caller_to_json(self.caller), "options": self.options.to_json()}
+        if data is None:
+            data = {
+                "chain": delegation.deeper(delegation.CHAIN.get(), self.spec.name, self.spec.limits.depth)
+            }
+        kept |= data
+        try:
+            run = await self._store.start_run(
+                self.id, self.spec.name, self.owner, started_by=started_by, data=kept
+            )
+        except Overloaded:
+            running = await self.run()
+            if alone or running is None:
+                raise
+            return running
+        return await self._agents.take(self.id) or run
+
+    def events(self, after: Position | str | None = None) -> AsyncGenerator[Event, None]:
+        """What is stored after a position, then what comes; leaving it cancels nothing."""
+        return self._store.events(self.id, self.owner, position(after))
+
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        return self.events()
+
+    def rows(self) -> AsyncGenerator[Message, None]:
+        """The rows that the store holds for a model."""
+        return reading(self._store.context(self.id, self.owner))
+
+    def llm(self, name: str = "") -> ModelService:
+        """The service of a model engine, by default of the agent's own."""
+        return self._agents.host.llm(name or self.spec.model)
+
+    async def call(self, tool: str, args: Mapping[str, Any]) -> Any:
+        """Call a function of the catalog on behalf of the caller; the result as JSON values."""
+        host = self._agents.host
+        return loads(await host.call_json(host.new_call(tool, self.caller), dict(args)))
+
+    async def history(self, *, after: int = 0, before: int | None = None, limit: int = 100) -> list[Message]:
+        """A page of rows."""
+        return await self._store.history(self.id, self.owner, after=after, before=before, limit=limit)
+
+    async def fork(self, at: int) -> AgentSession:
+        """A session that goes on from row ``at`` of this one; nothing is copied."""
+        forked = await self._store.fork(self.id, at, self.owner)
+        return AgentSession(self._agents, forked, self.caller, self.options)
+
+    def selected_tools(self) -> list[Tool]:
+        """The tools that the spec selects, of those that the caller may call, by name."""
+        version, tools = self._tools
+        host = self._agents.host
+        if version != host.catalog.version:
+            version, tools = host.catalog.version, offers.selected(host, self.caller, self.spec.tools)
+            self._tools = version, tools
+        return tools
+
+    # Turns
+
+    async def runs(self) -> list[Run]:
+        """The turns, latest first."""
+        return await self._store.runs(self.id, self.owner)
+
+    async def run(self) -> Run | None:
+        """The latest turn."""
+        runs = await self.runs()
+        return runs[0] if runs else None
+
+    async def wait(self, run: Run) -> Run:
+        """Wait until a turn has ended, or waits for a person."""
+        return await self._agents.wait(run)
+
+    async def reply(self, run: Run) -> str:
+        """The text that a turn ended with."""
+        parts: list[str] = []
+        after, step = run.started_by, 0
+        while page := await self.history(after=after, limit=20):
+            for row in page:
+                if row.role is not Role.ASSISTANT or row.type not in (Type.TEXT, Type.DATA):
+                    continue
+                now = int((row.query or {}).get("step", 0))
+                parts, step = ([row.content] if now != step else [*parts, row.content]), now
+            after = page[-1].sequence
+        return "".join(parts)
+
+    async def cancel(self) -> Run | None:
+        """End the turn that runs or waits, from any process; ``None`` where there is none."""
+        run = await self.run()
+        if run is None or run.state.ended:
+            return None
+        if run.state is not RunState.RUNNING:  # nobody runs it, so its calls are settled here
+            for state in (await self._ledger(run)).open_calls():
+                child = (run.data.get("children") or {}).get(state.id)
+                if child:
+                    await AgentSession(
+                        self._agents, str(child), self.caller, Options(agent=state.tool)
+                    ).cancel()
+                try:
+                    row = failure(state.call, "not carried out: the turn was cancelled", "cancelled")
+                    await self._store.append(self.id, [row], self.owner)
+                except Settled:
+                    continue
+        cancelled = await self._store.cancel_run(run.id, self.owner)
+        self._agents.interrupt(run.id)
+        if cancelled is not None and cancelled.state is RunState.CANCELLED:
+            await delegation.tell(self._agents, self, cancelled, cancelled.state, None)
+        return cancelled
+
+    # Questions
+
+    async def questions(self) -> list[Message]:
+        """The questions that nobody has decided yet."""
+        run = await self.run()
+        if run is None or run.state.ended:
+            return []
+        ledger = await self._ledger(run)
+        return _undecided(ledger)
+
+    async def approve(self, call: str) -> None:
+        """Let the stored call run exactly as it stands (or the turn go on beyond its limit)."""
+        await self._decide(call, Decision.APPROVE)
+
+    async def reject(self, call: str, reason: str = "") -> None:
+        """Do not run it; the model reads the reason."""
+        await self._decide(call, Decision.REJECT, reason)
+
+    async def edit(self, call: str, args: Mapping[str, Any]) -> None:
+        """Let the call run with other arguments, which have to fit as the model's do."""
+        await self._decide(call, Decision.EDIT, args=args)
+
+    async def answer(self, call: str, text: str) -> None:
+        """Do not run it; ``text`` is its result."""
+        await self._decide(call, Decision.ANSWER, text)
+
+    async def _decide(
+        self, call: str, decided: Decision, text: str = "", *, args: Mapping[str, Any] | None = None
+    ) -> None:
+        run = await self.run()
+        ledger = await self._ledger(run) if run is not None else None
+        asked = _asked_about(ledger, call) if ledger is not None else None
+        if run is None or asked is None:
+            raise InvalidRequest(
+                "there is no such question in this session", detail={"reason": "no-question"}
+            )
+        if decided in (Decision.EDIT, Decision.ANSWER) and not (asked.query or {}).get("call"):
+            raise InvalidRequest("this question is about no call: approve or reject it")
+        if args is not None:
+            await self._check_edit(asked, args)
+        try:
+            await self._store.append(self.id, [decision(asked, decided, text, args)], self.owner)
+        except Settled:
+            text = "this question has been decided already"
+            raise InvalidRequest(text, detail={"reason": "settled"}) from None
+        finally:  # also for a decision whose maker died before it woke the turn
+            await self._agents.resume(run)
+
+    async def _check_edit(self, asked: Message, args: Mapping[str, Any]) -> None:
+        """The edited call has to be one that the model could have made."""
+        harness = self.spec.harness or Harness()
+        offered = offers.by_name(await harness.tools(self), self.spec)
+        name = tool_of(asked)
+        tool = offers.find(offered, name)
+        if tool is None and name in self.spec.agents:
+            return
+        if tool is None:
+            raise offers.not_offered(offered, name)
+        offers.check(tool, dict(args))
+
+    async def _ledger(self, run: Run) -> Ledger:
+        ledger = Ledger(run.id, run.data.get("begun", {}), run.started_by)
+        await ledger.read(self._store, self.id, self.owner)
+        return ledger
+
+
+def position(after: Position | str | None) -> Position | None:
+    """A place in a session's events, also from its text (an SSE event id). Raises ``InvalidRequest``."""
+    if after is None or isinstance(after, Position):
+        return after
+    sequence, dot, offset = after.partition(".")
+    if not (
+        sequence.isascii() and sequence.isdigit() and (not dot or (offset.isascii() and offset.isdigit()))
+    ):
+        raise InvalidRequest(f"{after[:40]!r} is no position in a session's events, such as 12.0")
+    return Position(int(sequence), int(offset or 0))
+
+
+def _undecided(ledger: Ledger) -> list[Message]:
+    found = [row for key, row in ledger.limit_questions.items() if key not in ledger.limit_decisions]
+    for state in ledger.open_calls():
+        found += [row for key, row in state.questions.items() if key not in state.decisions]
+    return sorted(found, key=lambda row: row.sequence)
+
+
+def _asked_about(ledger: Ledger, call: str) -> Message | None:
+    """The question that is meant by the id of a call or its own: the latest, an undecided one first."""
+    state = ledger.calls.get(call)
+    if state is not None and state.questions:
+        undecided = [row for key, row in state.questions.items() if key not in state.decisions]
+        return (undecided or list(state.questions.values()))[-1]
+    every = dict(ledger.limit_questions)
+    for one in ledger.calls.values():
+        every |= one.questions
+    return every.get(call)

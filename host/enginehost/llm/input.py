@@ -1,0 +1,140 @@
+"""What a program sends, as rows that every try reads from the first one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import orjson
+
+from enginehost.errors import InvalidRequest
+from enginehost.llm.message import Message, Role, Status, Type, user
+from enginehost.llm.model import Rows
+
+Row = Message | Mapping[str, Any] | str
+"""A message; its columns as a mapping (``{"role": "user", "content": "…"}``); or what a user says."""
+
+Input = Row | Iterable[Row] | AsyncIterable[Row] | Callable[[], AsyncIterable[Message]]
+"""What ``send`` takes. An async iterator that can be read once only is kept in a temporary file as it is
+read, so that a repetition has it from the beginning; a function gives it anew and needs none."""
+
+_IN_MEMORY = 1024 * 1024
+"""Bytes of such an iterator that are kept before the file is made."""
+
+
+@contextmanager
+def rows_of(given: Input) -> Generator[Rows, None, None]:
+    """The rows in the order that model engines expect. Raises :class:`InvalidRequest`."""
+    if isinstance(given, AsyncIterator):
+        with closing(_Once(given)) as once:
+            yield lambda: _ordered(once.rows())
+    else:
+        yield _rows(given)
+
+
+def _rows(given: Any) -> Rows:
+    if isinstance(given, str | Message | Mapping):
+        return _of_list([as_message(cast("Row", given))])
+    if callable(given):
+        anew = cast("Callable[[], AsyncIterable[Message]]", given)
+        return lambda: _ordered(anew())
+    if isinstance(given, AsyncIterable):
+        return lambda: _ordered(_messages(given))
+    if isinstance(given, Iterable):
+        return _of_list([as_message(row) for row in given])
+    raise InvalidRequest(f"a model takes text or messages, not {type(given).__name__}")
+
+
+def as_message(row: Row) -> Message:
+    """A row as a message. Raises :class:`InvalidRequest` where it says no role or type that there is."""
+    if isinstance(row, Message):
+        return row
+    if isinstance(row, str):
+        return user(row)
+    try:
+        known: dict[str, Any] = {name: row[name] for name in _GIVEN if name in row}
+        fields = {"role": Role(row.get("role", "user")), "type": Type(row.get("type", "text"))}
+        known |= fields | {"status": Status(row.get("status", "done"))}
+        return Message(**known)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"this is no message: {error}") from None
+
+
+def _of_list(messages: list[Message]) -> Rows:
+    if not messages:
+        raise InvalidRequest("a model needs at least one message")
+    messages.sort(key=lambda message: message.role is not Role.SYSTEM)  # stable
+
+    async def rows() -> AsyncGenerator[Message, None]:
+        for message in messages:
+            yield message
+
+    return lambda: _ordered(rows())
+
+
+async def _messages(rows: AsyncIterable[Row]) -> AsyncGenerator[Message, None]:
+    async for row in rows:
+        yield row if isinstance(row, Message) else as_message(row)
+
+
+async def _ordered(rows: AsyncIterable[Message]) -> AsyncGenerator[Message, None]:
+    """The rows without those that no provider has a place for."""
+    begun = False
+    async for message in rows:
+        if message.role is Role.SYSTEM:
+            if begun:
+                raise InvalidRequest("system messages come before all others")
+        else:
+            begun = True
+        if message.type is Type.APPROVAL:
+            continue
+        if message.type is Type.COMPACTION:
+            message = replace(message, role=Role.USER, type=Type.TEXT, query=None)  # noqa: PLW2901
+        yield message
+
+
+class _Once:
+    """Rows that come once, kept for repetitions; one reader at a time."""
+
+    def __init__(self, source: AsyncIterator[Row]) -> None:
+        self._source = source
+        # closed, and gone, by `close`
+        self._kept = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="enginehost-rows-")  # noqa: SIM115
+
+    def close(self) -> None:
+        """Forget them."""
+        self._kept.close()
+
+    async def rows(self) -> AsyncGenerator[Message, None]:
+        """Those that have been read, then the rest."""
+        self._kept.seek(0)
+        for line in self._kept:
+            yield _restored(line)
+        async for row in self._source:
+            message = as_message(row)
+            self._kept.write(_line(message))
+            yield message
+
+
+def _line(message: Message) -> bytes:
+    fields = {name: getattr(message, name) for name in _KEPT}
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _restored(line: bytes) -> Message:
+    return as_message(orjson.loads(line))
+
+
+_GIVEN = tuple(name for name in Message.__dataclass_fields__ if name != "usage")
+_KEPT = ("role", "type", "content", "query", "provider", "status", "id")

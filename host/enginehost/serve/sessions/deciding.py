@@ -1,0 +1,72 @@
+"""Questions to people, also those of the agents that a turn has asked, and the decisions on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from enginehost.agents.rows import Decision
+from enginehost.agents.session import AgentSession
+from enginehost.errors import InvalidRequest, UnknownSession
+from enginehost.serve.problem import HttpRefusal
+from enginehost.serve.sessions.access import options_in
+from enginehost.serve.sessions.bodies import Body
+from enginehost.serve.sessions.shapes import question_json, run_json
+
+_DEPTH = 10
+_STATUS = {"settled": 409, "no-question": 404}
+
+
+async def open_questions(session: AgentSession, depth: int = _DEPTH) -> list[dict[str, Any]]:
+    """What waits for a person: in this session, and in those of the agents that its turn waits for."""
+    found = [question_json(asked, session.id) for asked in await session.questions()]
+    run = await session.run()
+    if run is None or run.state.ended or depth == 0:
+        return found
+    for child in (run.data.get("children") or {}).values():
+        try:
+            options = await options_in(session.service, str(child), session.owner)
+            inner = AgentSession(session.service, str(child), session.caller, options)
+        except (InvalidRequest, UnknownSession):  # deleted since, or an agent that is no more
+            continue
+        found += await open_questions(inner, depth - 1)
+    return found
+
+
+async def decide(session: AgentSession, call: str, body: Body) -> None:
+    """Decide a question as the body says.
+
+    Raises ``InvalidRequest``: with status 409 where it has been decided already, 404 where there is none.
+    """
+    given = body.text("decision", required=True)
+    if given not in set(Decision):
+        raise InvalidRequest(f"decision must be one of {', '.join(Decision)}")
+    try:
+        match Decision(given):
+            case Decision.APPROVE:
+                await session.approve(call)
+            case Decision.REJECT:
+                await session.reject(call, body.text("reason"))
+            case Decision.EDIT:
+                await session.edit(call, body.object("args"))
+            case Decision.ANSWER:
+                await session.answer(call, body.text("text", required=True))
+    except InvalidRequest as error:
+        status = _STATUS.get(str(error.detail.get("reason")))
+        if status is None:
+            raise
+        refusal = HttpRefusal(status, error.message)
+        refusal.detail.update(error.detail)
+        raise refusal from None
+
+
+async def standing(session: AgentSession) -> dict[str, Any]:
+    """A session as it stands: its agent, its latest turn, where its events end, what waits for a person."""
+    run = await session.run()
+    end = await session.service.store.end(session.id, session.owner)
+    return {
+        "id": session.id,
+        "agent": session.options.agent,
+        "run": None if run is None else run_json(run),
+        "position": str(end),
+        "approvals": await open_questions(session),
+    }

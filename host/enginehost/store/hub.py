@@ -1,0 +1,90 @@
+"""Who follows which session in this process, and what was just committed for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from enginehost.store.batch import Change
+
+_MOST = 512
+"""Changes that wait for a slow subscriber; it reads the database then."""
+
+
+class Subscriber:
+    """One that follows a session, at its own pace."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.changes: deque[Change] = deque()
+        self.behind = True
+        """The database has something that did not come this way."""
+        self._waiter: asyncio.Future[None] | None = None
+
+    def push(self, change: Change) -> None:
+        """Something was committed."""
+        if len(self.changes) >= _MOST:
+            self.changes.clear()
+            self.behind = True
+        self.changes.append(change)
+        self.wake()
+
+    def look(self) -> None:
+        """Something may have been committed elsewhere."""
+        self.behind = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let it go on."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for the next thing; ``False`` where nothing came."""
+        if self.behind or self.changes:
+            return True
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(seconds, self.wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        return self.behind or bool(self.changes)
+
+
+class Hub:
+    """All subscribers of a store, by session."""
+
+    def __init__(self) -> None:
+        self._by_session: dict[str, set[Subscriber]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_session)
+
+    def join(self, session: str) -> Subscriber:
+        """A new subscriber: from now on it is told."""
+        one = Subscriber(session)
+        self._by_session.setdefault(session, set()).add(one)
+        return one
+
+    def leave(self, one: Subscriber) -> None:
+        """It follows no more."""
+        others = self._by_session[one.session]
+        others.discard(one)
+        if not others:
+            del self._by_session[one.session]
+
+    def deliver(self, changes: Iterable[Change]) -> None:
+        """Give what was committed to those who follow it."""
+        for change in changes:
+            for one in self._by_session.get(change.session, ()):
+                one.push(change)
+
+    def look(self, sessions: Iterable[str] | None = None) -> None:
+        """Others have committed something: to these sessions, or nobody knows to which."""
+        for session in list(self._by_session) if sessions is None else sessions:
+            for one in self._by_session.get(session, ()):
+                one.look()

@@ -1,0 +1,298 @@
+"""What sessions need of a database, in our own values."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from enginehost.llm.message import Message, Status, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose sessions are meant; everything is scoped to it. A foreign id answers like an unknown one."""
+
+    subject: str
+    tenant: str = ""
+
+
+class RunState(StrEnum):
+    """Where a turn stands."""
+
+    QUEUED = "queued"
+    """It may be taken by any process."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    """It waits for a person (approval, answer), or for results from outside."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it goes on no more."""
+        return self in (RunState.DONE, RunState.FAILED, RunState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One turn of a session: from a user's message to the answer.
+
+    ``holder`` is the process that runs it and ``epoch`` counts its holders: a write with an older epoch is
+    refused. ``agent`` names who answers. ``started_by`` is the sequence of the message that began it.
+    ``cancel``: somebody has asked for its end. ``task`` and ``context`` are A2A's ids.
+    """
+
+    id: str
+    session: str
+    agent: str
+    state: RunState
+    holder: str = ""
+    epoch: int = 0
+    started_by: int = 0
+    cancel: bool = False
+    error: Mapping[str, Any] | None = None
+    usage: Usage | None = None
+    task: str = ""
+    context: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    created_at: float = 0.0
+    modified_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right to write for a run: refused with :class:`Fenced` once another process holds it."""
+
+    run: str
+    epoch: int
+
+
+class Fenced(Exception):
+    """Another process has taken the run over; whoever meets this stops at once and writes nothing more."""
+
+
+class Settled(Exception):
+    """This call has its result, or this approval its decision, already (consume-once)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a session's events: after so many rows, and so many characters of the next one.
+
+    Its text (``12.3400``) is an SSE event id.
+    """
+
+    sequence: int = 0
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.sequence}.{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a subscriber sees: a message, a further piece of one, or a new state of the run.
+
+    ``at`` is the position after it: a subscriber that comes back with it misses nothing and gets nothing
+    twice.
+    """
+
+    at: Position
+    message: Message | None = None
+    run: Run | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A row of the view ``sessions``."""
+
+    id: str
+    owner: Owner
+    created_at: float
+    modified_at: float
+    messages: int
+
+
+class Writing(Protocol):
+    """A message that is being written as it comes."""
+
+    message: Message
+    """As it was begun, with id and sequence."""
+
+    async def write(self, text: str) -> None:
+        """A further part; stored within 250 ms, or as soon as 64 kB have come together."""
+        ...
+
+    async def finish(
+        self,
+        status: Status = Status.DONE,
+        *,
+        usage: Usage | None = None,
+        provider: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> None:
+        """It is whole; returns when all of it is durable."""
+        ...
+
+
+class Store(Protocol):
+    """Messages, runs and events in a database that several processes may share."""
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date under a lock.
+
+        Raises :class:`~enginehost.errors.ConfigError` with what to do.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Write what waits, and let go."""
+        ...
+
+    # Messages
+
+    async def append(
+        self, session: str, messages: Sequence[Message], owner: Owner, *, fence: Fence | None = None
+    ) -> list[Message]:
+        """Store messages in one transaction; durable on return. Gives them with id and sequence.
+
+        Raises :class:`Fenced`; :class:`Settled` for a second result or decision of one call;
+        :class:`~enginehost.errors.UnknownFunction`'s sibling ``unknown session`` (see ``errors``) for a
+        session of somebody else.
+        """
+        ...
+
+    async def begin(
+        self, session: str, message: Message, owner: Owner, *, fence: Fence | None = None
+    ) -> Writing:
+        """Begin a message whose content comes in parts."""
+        ...
+
+    def context(self, session: str, owner: Owner) -> AsyncGenerator[Message, None]:
+        """All rows that a model is to see, forks followed, compacted ranges replaced; in flat memory.
+
+        First those of role ``system``; then the latest compaction row, if there is one, and what came after
+        what it stands for; without approvals. A long content comes in pieces (status ``open``), as it stands
+        in ``parts``. Rows that failed (status
+        ``failed``: a writer died, a stream was cut) are for people and not among them.
+        """
+        ...
+
+    def rows_json(self, session: str, owner: Owner, *, context: bool = False) -> AsyncGenerator[bytes, None]:
+        """The rows as JSON lines in chunks of about 1 MB: all of them, or those that :meth:`context` gives.
+
+        A content of more than 64 kB comes as lines of its own, pieces with status ``open`` before the last.
+        """
+        ...
+
+    async def history(
+        self, session: str, owner: Owner, *, after: int = 0, before: int | None = None, limit: int = 100
+    ) -> list[Message]:
+        """A page of rows (forks followed), contents whole up to 1 MB each, then cut with ``query["cut"]``."""
+        ...
+
+    async def fork(self, session: str, at: int, owner: Owner, *, new: str = "") -> str:
+        """A session that goes on from row ``at`` of another; copies nothing. Gives its id."""
+        ...
+
+    async def sessions(
+        self, owner: Owner, *, before: float | None = None, limit: int = 100
+    ) -> list[SessionInfo]:
+        """The owner's sessions, latest first."""
+        ...
+
+    async def delete(self, session: str, owner: Owner) -> None:
+        """Delete a session; rows that forks go on from stay, unreachable by its id."""
+        ...
+
+    async def retire(self, older_than: float) -> int:
+        """Delete sessions that were last changed before a time; how many (retention)."""
+        ...
+
+    # Events
+
+    def events(
+        self, session: str, owner: Owner, after: Position | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Follow a session from a position: what is stored, then what comes, until closed.
+
+        Every subscriber gets every event in the same order, and the end of each run exactly once.
+        """
+        ...
+
+    async def end(self, session: str, owner: Owner) -> Position:
+        """Where the events of a session end now; before a message that is still being written."""
+        ...
+
+    # Runs
+
+    async def start_run(
+        self,
+        session: str,
+        agent: str,
+        owner: Owner,
+        *,
+        started_by: int = 0,
+        data: Mapping[str, Any] | None = None,
+        task: str = "",
+        context: str = "",
+    ) -> Run:
+        """A new turn, queued, with what whoever takes it has to know in ``data``.
+
+        Raises ``Overloaded`` where the session has one that has not ended.
+        """
+        ...
+
+    async def run(self, run_id: str) -> Run | None:
+        """A run as it stands."""
+        ...
+
+    async def runs(self, session: str, owner: Owner) -> list[Run]:
+        """The turns of a session, latest first."""
+        ...
+
+    async def claim(self, holder: str, agents: Sequence[str], *, session: str = "") -> Run | None:
+        """Take a queued run, or one whose holder's lease is over, for this process: epoch + 1. Atomic."""
+        ...
+
+    async def close_open(self, fence: Fence, owner: Owner) -> list[Message]:
+        """Close what an earlier holder of this run left half-written, for whoever took the run over.
+
+        Rows that were written for the run and have status ``open`` become ``failed``; a tool result among
+        them is no result of its call any more (its call may be settled again). Gives their heads. Raises
+        :class:`Fenced`.
+        """
+        ...
+
+    async def change_run(self, fence: Fence, state: RunState, **fields: Any) -> Run:
+        """Move a run this process holds to another state. Raises :class:`Fenced`."""
+        ...
+
+    async def resume_run(self, run_id: str) -> bool:
+        """Queue a paused run again; ``False`` where it is not paused (of two at once, one wins)."""
+        ...
+
+    async def cancel_run(self, run_id: str, owner: Owner) -> Run | None:
+        """Ask for the end of a run, from any process. One that nobody runs ends at once."""
+        ...
+
+    async def beat(self, holder: str, seconds: float) -> None:
+        """This process lives: its lease holds for so many seconds more."""
+        ...
+
+    def cancelled(self, holder: str) -> AsyncGenerator[str, None]:
+        """The ids of runs of this process whose end somebody asks for, as it happens."""
+        ...
+
+    # Whole sessions as JSON lines
+
+    def export(self, session: str, owner: Owner) -> AsyncGenerator[bytes, None]:
+        """A session as JSON lines, one message each; forks are written out."""
+        ...
+
+    async def load(self, lines: AsyncIterator[bytes], owner: Owner, *, session: str = "") -> str:
+        """A session from JSON lines; gives its id. Rows as the seed writes them are accepted."""
+        ...

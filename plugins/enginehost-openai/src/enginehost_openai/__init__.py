@@ -1,0 +1,1 @@
+"""Models of OpenAI, and of every server that speaks its APIs, for enginehost."""
