@@ -53,6 +53,11 @@ class ClassEngine(WorkerEngine):
         """The class's module, where it lies beside the smss file, and what the engine watches."""
         return self._own_files
 
+    @property
+    def trouble(self) -> str:
+        """What an agent names that there is not."""
+        return self.agent.trouble if self.agent is not None else ""
+
     async def open(self) -> None:
         """Start the process and open the engine in it."""
         await self._client.load()

@@ -108,6 +108,11 @@ async def no_sessions() -> Any:
     raise EngineUnavailable("there are no sessions here", state="failed", reason="no host runs this engine")
 
 
+def _nothing_is_missing(spec: Any) -> str:
+    """The default of :attr:`EngineContext.lacks`."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineContext:
     """What the host gives an engine at birth.
@@ -152,6 +157,8 @@ class EngineContext:
     conceal: Callable[[str], None] = _nothing_concealed
     redact: Callable[[str], str] = str
     agents: Callable[[], Awaitable[Any]] = no_sessions
+    lacks: Callable[[Any], str] = _nothing_is_missing
+    """What the spec of an agent names that the host has not now, in words; empty where it has all."""
 
     @property
     def folder(self) -> Path:

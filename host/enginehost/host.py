@@ -468,7 +468,7 @@ class Host:
             raise ValueError(f"there is an engine with the id {record.engine_id!r} already")
         context = getattr(engine, "context", None)
         if isinstance(context, EngineContext) and context.agents is no_sessions:
-            engine.context = replace(context, agents=self.agents)
+            engine.context = replace(context, agents=self.agents, lacks=self._lacks)
         try:
             await engine.open()
             functions = functions_of(engine)
@@ -526,6 +526,9 @@ class Host:
 
             self._agents = HostAgents(self)
         return self._agents
+
+    def _lacks(self, spec: AgentSpec) -> str:
+        return self._all_agents().lacks(spec)
 
     def _tool_signature(self, name: str) -> FunctionSignature:
         """A tool by name, as the caller of the running call may view it."""
@@ -613,6 +616,7 @@ class Host:
                 opening,
                 ahead=self._ahead,
                 agents=self.agents,
+                lacks=self._lacks,
             ),
             self.folder,
             open_timeout=self.settings.open_timeout,

@@ -114,6 +114,7 @@ class Loader:
         failed: Failed = _nobody_hears,
         opening: Opening = _nobody_waits,
         agents: Sessions = no_sessions,
+        lacks: Callable[[Any], str] | None = None,
     ) -> None:
         self._registry = registry
         self._secrets = secrets
@@ -124,6 +125,7 @@ class Loader:
         self._failed = failed
         self._opening = opening
         self._agents = agents
+        self._lacks = lacks or (lambda _: "")
 
     def load(self, path: Path, *, reloading: bool = False) -> Loaded | None:
         """The file as an engine; ``None`` when there is no such file (any more)."""
@@ -318,6 +320,7 @@ class Loader:
             conceal=self._redact.add,
             redact=self._redact,
             agents=self._agents,
+            lacks=self._lacks,
         )
 
     def _fail(
@@ -393,6 +396,7 @@ def folder_loader(
     *,
     ahead: bool = True,
     agents: Sessions = no_sessions,
+    lacks: Callable[[Any], str] | None = None,
 ) -> Loader:
     """A loader for the files of ``folder`` that lets them do what the settings allow.
 
@@ -408,7 +412,7 @@ def folder_loader(
         ahead=ahead,
     )
     given = sources(secrets, folder)
-    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening, agents)
+    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening, agents, lacks)
 
 
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth")

@@ -39,6 +39,11 @@ class AgentEngine(AbstractFunctionEngine):
         """Have the host open its database, and take turns up that wait there."""
         await self.context.agents()
 
+    @property
+    def trouble(self) -> str:
+        """What the agent names that there is not."""
+        return self.context.lacks(self.spec)
+
     def functions(self) -> tuple[Function, ...]:
         """The agent as a function."""
         run = self._stream if self.streams else self._answer
@@ -69,3 +74,9 @@ class AgentEngine(AbstractFunctionEngine):
 
     def _said(self, arguments: Mapping[str, Any]) -> tuple[str, str, str]:
         return self.spec.name, str(arguments["message"]), str(arguments.get("conversation_id", ""))
+
+
+def agent_behind(engine: object) -> AgentEngine | None:
+    """The agent that an engine is, or stands for (a class in a worker process)."""
+    found = engine if isinstance(engine, AgentEngine) else getattr(engine, "agent", None)
+    return found if isinstance(found, AgentEngine) else None

@@ -32,7 +32,7 @@ async def ask(agents: Agents, name: str, message: str, conversation: str, caller
     """
     async with _turn(agents, name, message, conversation, caller) as (session, begun):
         run = await session.wait(begun)
-        await _check(session, run)
+        await _check(session, run, name)
         return await session.reply(run)
 
 
@@ -50,7 +50,7 @@ async def ask_stream(
                     now = event.run
                     if now.state.ended or now.state is RunState.PAUSED:
                         break
-        await _check(session, now)
+        await _check(session, now, name)
 
 
 @asynccontextmanager
@@ -62,7 +62,8 @@ async def _turn(
     if run is None:
         raise ExecutionFailed(f"{name}: the message began no turn")
     try:
-        yield session, run
+        with agents.awaiting(run):
+            yield session, run
     except (asyncio.CancelledError, GeneratorExit):
         with suppress(EngineHostError):
             await session.cancel()
@@ -73,11 +74,15 @@ def _is_said(message: Message) -> bool:
     return message.role is Role.ASSISTANT and message.type is Type.TEXT and bool(message.content)
 
 
-async def _check(session: Session, run: Run) -> None:
+async def _check(session: Session, run: Run, name: str) -> None:
     """Raise what a turn that gave no answer has to say."""
     about: dict[str, Any] = {"conversation_id": session.id}
     if run.state is RunState.PAUSED:
         questions = [dict(one.query or {}) | {"text": one.content} for one in await session.questions()]
+        about["hint"] = (
+            f"decide it with `enginehost chat {name} --session {session.id}`, or with"
+            f" POST /v1/sessions/{session.id}/approvals/CALL"
+        )
         text = "; ".join(str(one["text"]) for one in questions) or "a result from outside is missing"
         raise ExecutionFailed(
             f"the agent waits for a person: {text} (conversation {session.id})",

@@ -10,6 +10,7 @@ A *turn* goes from a user's message to the answer; each question to the model in
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -306,7 +307,14 @@ class Agents(Protocol):
         ...
 
     async def close(self, drain: float = 10.0) -> None:
-        """Hand turns that still run after ``drain`` seconds to other processes, and stop."""
+        """Hand turns to other processes, and stop.
+
+        What runs calls, and what a call in this process waits for, has ``drain`` seconds.
+        """
+        ...
+
+    def awaiting(self, run: Run) -> AbstractContextManager[None]:
+        """While it is entered, somebody in this process needs the turn's answer: see :meth:`close`."""
         ...
 
     def register(self, spec: AgentSpec) -> None:

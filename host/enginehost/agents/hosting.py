@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from enginehost.agents.agent_engine import AgentEngine
+from enginehost.agents.agent_engine import AgentEngine, agent_behind
 from enginehost.agents.contract import AgentSpec
+from enginehost.agents.missing import missing
 from enginehost.agents.service import AgentService
 from enginehost.agents.skills import Skill, read_skills, with_skills
-from enginehost.errors import EngineUnavailable
+from enginehost.errors import EngineHostError, EngineUnavailable
 from enginehost.store import make_store
 
 if TYPE_CHECKING:
@@ -73,6 +74,20 @@ class HostAgents:
             self._known = catalog.version, specs
         return specs
 
+    def lacks(self, spec: AgentSpec) -> str:
+        """What an agent names that there is not now, in words; empty while it has all that it needs."""
+        catalog = self._host.catalog
+        functions = {name for name in spec.tools.names if (one := catalog.get(name)) and one.name == name}
+        agents = self._service.agents if self._service is not None else self.declared()
+        return "; ".join(one.message for one in missing(spec, self._model_fault, functions, agents))
+
+    def _model_fault(self, name: str) -> str:
+        try:
+            self._host.llm(name)
+        except EngineHostError as error:
+            return error.message
+        return ""
+
     def _engines(self) -> list[tuple[str, AgentEngine]]:
         found = ((entry.name, _agent_of(entry)) for entry in self._host.catalog)
         return [(name, engine) for name, engine in found if engine is not None]
@@ -91,6 +106,4 @@ class HostAgents:
 
 def _agent_of(entry: Entry) -> AgentEngine | None:
     """The agent behind a function: its engine, or what that stands for (a class in a worker process)."""
-    engine = entry.record.engine
-    found = engine if isinstance(engine, AgentEngine) else getattr(engine, "agent", None)
-    return found if isinstance(found, AgentEngine) else None
+    return agent_behind(entry.record.engine)

@@ -24,7 +24,7 @@ FACE = "openai"
 AGENT_PARAMETERS: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "message": {"type": "string", "description": "What the agent is asked or told."},
+        "message": {"type": "string", "minLength": 1, "description": "What the agent is asked or told."},
         "conversation_id": {
             "type": "string",
             "description": "The conversation to go on with, or an id of your own to begin one. "

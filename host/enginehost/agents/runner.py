@@ -62,6 +62,8 @@ class Runner:
         self.ledger = Ledger(run.id, self.data.get("begun", {}), run.started_by)
         self.calls = Calls(self)
         self.leaving = False
+        self.asks = False
+        """Whether it asks the model now, which another process can do as well."""
         self._cause: Cause | None = None
         self._task: asyncio.Task[Any] | None = None
         self._trouble: StoreTrouble | None = None
@@ -132,7 +134,7 @@ class Runner:
         await self.harness.before_turn(self.turn)
         while True:
             self._counts()
-            if self.leaving:
+            if self.leaving and not self.ledger.answered:
                 await self.change(RunState.QUEUED)
                 return
             if not await self.calls.settle():
@@ -146,9 +148,16 @@ class Runner:
                 if not self.ledger.user_waits:
                     await self.end(RunState.DONE)
                     return
+                if self.leaving:
+                    await self.change(RunState.QUEUED)
+                    return
             if not await self._within_limits():
                 return
-            await self._step()
+            self.asks = True
+            try:
+                await self._step()
+            finally:
+                self.asks = False
 
     async def _within_limits(self) -> bool:
         """Whether there may be another step; otherwise the turn has ended, or waits for a person."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
@@ -80,6 +81,8 @@ class AgentService:
         self._lease, self._poll, self._most = lease, poll, most_turns
         self._runners: dict[str, Runner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._awaited: Counter[str] = Counter()
+        """How many wait here for the answer of a turn, by its id."""
         self._own: list[asyncio.Task[None]] = []
         self._giving_back: set[asyncio.Task[None]] = set()
         self._taking = False
@@ -96,10 +99,16 @@ class AgentService:
             self._own.append(asyncio.create_task(work(), context=Context()))
 
     async def close(self, drain: float = 10.0) -> None:
-        """Let turns come to the end of their step, hand those that run on to other processes, and stop."""
+        """Hand turns to other processes, and stop.
+
+        A turn that asks its model goes at once: who follows it sees it go on there. One whose calls run, or
+        for which a call in this process waits, has ``drain`` seconds for its step.
+        """
         self._taking, self._closed = False, True
         for runner in self._runners.values():
             runner.leaving = True
+            if runner.asks and not self._is_awaited(runner.run):
+                runner.interrupt(Cause.LEAVE)
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=drain)
         for runner in self._runners.values():
@@ -113,6 +122,20 @@ class AgentService:
             await asyncio.wait(rest, timeout=0.5)
         with suppress(EngineHostError):
             await self.store.beat(self.holder, 0.0)
+
+    @contextmanager
+    def awaiting(self, run: Run) -> Generator[None]:
+        """See :meth:`~enginehost.agents.contract.Agents.awaiting`."""
+        self._awaited[run.id] += 1
+        try:
+            yield
+        finally:
+            self._awaited[run.id] -= 1
+            if not self._awaited[run.id]:
+                del self._awaited[run.id]
+
+    def _is_awaited(self, run: Run) -> bool:
+        return run.id in self._awaited or "parent" in run.data
 
     async def _keep_alive(self) -> None:
         while True:

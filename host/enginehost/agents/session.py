@@ -12,6 +12,7 @@ from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
 from enginehost.agents.durable import reading
 from enginehost.agents.identity import caller_to_json, owner_of
 from enginehost.agents.ledger import Ledger
+from enginehost.agents.media import check_media
 from enginehost.agents.options import Options
 from enginehost.agents.rows import Decision, decision, failure, tool_of
 from enginehost.caller import Caller
@@ -82,6 +83,7 @@ class AgentSession:
                 raise InvalidRequest(
                     f"a {row.type} is not written by hand; see approve, reject, edit and answer"
                 )
+            check_media(row)
         try:
             return await self.append(rows)
         except Settled:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from enginehost.agents.agent_engine import agent_behind
+from enginehost.agents.missing import Missing, missing
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.cli.failures import CommandError
 from enginehost.cli.loading import open_all
 from enginehost.cli.secrecy import learn_from, masked_findings
 from enginehost.cli.source import require_folder
 from enginehost.contributions import collect
-from enginehost.diagnostics import Diagnostic, error_diagnostics
+from enginehost.diagnostics import Diagnostic, Severity, error_diagnostics
 from enginehost.engine_ids import duplicate_id
-from enginehost.errors import ConfigError
+from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.folder import UNUSABLE, is_smss, look, unusable_file, why_unusable
+from enginehost.llm.models import Models
 from enginehost.loader import Loaded, Loader, folder_loader
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import policy_for
@@ -46,6 +49,8 @@ def check(paths: Sequence[Path], config: Path | None, *, load: bool) -> tuple[in
         loaded.record.engine_id = str(file)
         catalog.put(loaded.record, loaded.functions)
     found += [conflict.diagnostic() for conflict in catalog.conflicts()]
+    if paths and all(path.is_dir() for path in paths):  # of a part of a folder the rest is not known
+        found += _missing(made, catalog, ids)
     if load:
         found += open_all(loader, made, settings.open_timeout)
     count = len(files) + sum(one.code == UNUSABLE for one in found)
@@ -95,7 +100,47 @@ def loader_of(settings: HostSettings, folder: Path, registry: PluginRegistry) ->
         engine_stores=plugins.engine_secrets,
     )
     learn_from(secrets.redactor)
-    return folder_loader(registry, secrets, settings, folder, lambda _: None)
+    return folder_loader(registry, secrets, settings, folder, lambda _: None, agents=_no_turns)
+
+
+async def _no_turns() -> None:
+    """In place of the host's sessions: to look at files is not to open their database or take turns up."""
+
+
+def _missing(made: Sequence[Loaded], catalog: Catalog, ids: Mapping[str, Path]) -> Iterator[Diagnostic]:
+    """What agents name that no file of the folder brings."""
+    agents = {name: one for one in made if (name := _agent_name(one.engine))}
+    functions = {entry.name for entry in catalog}
+    # a class in a worker process says only there whether it is an agent
+    asked = {*agents, *(entry.name for entry in catalog if hasattr(entry.record.engine, "agent"))}
+    # an engine that asks a server for its functions may yet bring any
+    whole = all(one.functions or one.record.is_model for one in made)
+
+    def fault(name: str) -> str:
+        try:
+            if name not in ids:
+                Models(catalog).find(name)
+        except InvalidRequest as error:
+            return error.message
+        except EngineHostError:
+            pass  # there is one, which is not opened here
+        return ""
+
+    for one in agents.values():
+        engine = agent_behind(one.engine)
+        for found in missing(engine.spec, fault, functions, asked) if engine is not None else ():
+            if whole or found.key not in ("TOOLS", "AGENTS"):
+                yield _of_missing(one.record, found)
+
+
+def _agent_name(engine: object) -> str:
+    agent = agent_behind(engine)
+    return agent.spec.name if agent is not None else ""
+
+
+def _of_missing(record: EngineRecord, found: Missing) -> Diagnostic:
+    path = str(record.path)
+    return Diagnostic(path, 0, 0, Severity.WARNING, "names-nothing", found.message, found.hint)
 
 
 def _shared_id(record: EngineRecord, first: Path) -> list[Diagnostic]:

@@ -111,7 +111,7 @@ class Arriving:
         last = self._last or Message(Role.ASSISTANT, id=new_id())
         if not ordinary:
             ours = {**(last.provider or {}).get(self._provider, {}), "stop_reason": stop}
-            last = replace(last, provider={self._provider: ours})
+            last = replace(last, provider={self._provider: ours, "finish": "length" if cut else stop})
         return replace(last, usage=self.usage)
 
     def refused(self, why: str) -> ExecutionFailed:

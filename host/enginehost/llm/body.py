@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import IO, Any, Protocol
@@ -22,6 +22,7 @@ from typing import IO, Any, Protocol
 import anyio.to_thread
 import orjson
 
+from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Status
 
 CHUNK = 64 * 1024
@@ -77,6 +78,17 @@ def escaped(text: str) -> bytes:
 def members(value: dict[str, Any]) -> bytes:
     """The members of a JSON object without its braces, to be put together with others."""
     return json_bytes(value)[1:-1]
+
+
+def with_extra(said: Mapping[str, Any], extra: Mapping[str, Any], *written: str) -> dict[str, Any]:
+    """The members of a body with those of ``extra``; ``written`` are further ones that the engine makes.
+
+    Raises :class:`InvalidRequest` where both have one, which would stand there twice or win unseen.
+    """
+    for name in extra:
+        if name in said or name in written:
+            raise InvalidRequest(f"{name} cannot be given as an extra: the engine writes it itself")
+    return {**said, **extra}
 
 
 def _without_surrogates(value: Any) -> Any:

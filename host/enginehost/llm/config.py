@@ -75,8 +75,10 @@ class ModelConfig(EngineConfig):
         return self
 
     def cost(self, usage: Usage) -> float | None:
-        """What an answer costs in US dollars; ``None`` where the file has no prices."""
+        """What an answer costs in US dollars; ``None`` where the file has no prices or no usage came."""
         if self.price_input is None or self.price_output is None:
+            return None
+        if not (usage.input or usage.output or usage.cached or usage.cache_written):
             return None
         cached = self.price_input if self.price_cached is None else self.price_cached
         write = self.price_input if self.price_cache_write is None else self.price_cache_write

@@ -21,6 +21,7 @@ import orjson
 from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Role, Status, Type, user
 from enginehost.llm.model import Rows
+from enginehost.llm.option_checks import nearest
 
 Row = Message | Mapping[str, Any] | str
 """A message; its columns as a mapping (``{"role": "user", "content": "…"}``); or what a user says."""
@@ -57,18 +58,38 @@ def _rows(given: Any) -> Rows:
 
 
 def as_message(row: Row) -> Message:
-    """A row as a message. Raises :class:`InvalidRequest` where it says no role or type that there is."""
+    """A row as a message. Raises :class:`InvalidRequest` where it is none; the text says why."""
     if isinstance(row, Message):
         return row
     if isinstance(row, str):
         return user(row)
+    if not isinstance(cast("Any", row), Mapping):
+        text = f"a message is a text, a Message or a mapping with role and content, not {type(row).__name__}"
+        raise InvalidRequest(text)
+    for name in row:
+        if name not in _COLUMNS:
+            raise InvalidRequest(f"a message has no member {str(name)[:100]!r}{nearest(str(name), _COLUMNS)}")
+    known: dict[str, Any] = {name: row[name] for name in _GIVEN if name in row}
+    words = (("role", Role, "user"), ("type", Type, "text"), ("status", Status, "done"))
+    known |= {name: _word(name, kind, row.get(name, usual)) for name, kind, usual in words}
+    _check_columns(known)
+    return Message(**known)
+
+
+def _word(name: str, kind: type[Role | Type | Status], value: Any) -> Role | Type | Status:
     try:
-        known: dict[str, Any] = {name: row[name] for name in _GIVEN if name in row}
-        fields = {"role": Role(row.get("role", "user")), "type": Type(row.get("type", "text"))}
-        known |= fields | {"status": Status(row.get("status", "done"))}
-        return Message(**known)
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(f"this is no message: {error}") from None
+        return kind(value)
+    except ValueError:
+        text = f"{name} of a message is one of {', '.join(kind)}, not {repr(value)[:100]}"
+        raise InvalidRequest(text) from None
+
+
+def _check_columns(known: Mapping[str, Any]) -> None:
+    if not isinstance(content := known.get("content", ""), str):
+        raise InvalidRequest(f"content of a message is a text, not {type(content).__name__}")
+    for name in ("query", "provider"):
+        if not isinstance(value := known.get(name), Mapping | None):
+            raise InvalidRequest(f"{name} of a message is an object, not {type(value).__name__}")
 
 
 def _of_list(messages: list[Message]) -> Rows:
@@ -136,5 +157,6 @@ def _restored(line: bytes) -> Message:
     return as_message(orjson.loads(line))
 
 
+_COLUMNS = tuple(Message.__dataclass_fields__)
 _GIVEN = tuple(name for name in Message.__dataclass_fields__ if name != "usage")
 _KEPT = ("role", "type", "content", "query", "provider", "status", "id")

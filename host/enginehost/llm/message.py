@@ -79,6 +79,9 @@ class Usage:
 class Message:
     """One message, or a piece of one. What the store gives is empty in a message that is new.
 
+    ``provider["finish"]`` of the last message of an answer says why it ended, unless that is the ordinary
+    end: ``length`` where a limit of tokens cut it.
+
     ``sequence`` orders the rows of a ``session`` (from 1; 0 is not stored yet). ``prev`` is the id of the row
     from which a forked session goes on, in its first row alone. Times are seconds since 1970.
     """

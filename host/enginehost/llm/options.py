@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
 from enginehost.engine import Function
-from enginehost.errors import InvalidRequest, ResultInvalid
+from enginehost.errors import ConfigError, InvalidRequest, ResultInvalid
 from enginehost.llm.model import ModelRequest, ToolChoice
 from enginehost.names import FaceNames
+from enginehost.schema_walk import TooMuch
 from enginehost.signature import FunctionSignature
-from enginehost.validation import Validator, check_result
+from enginehost.validation import Validator
 
 Tool = str | Function | FunctionSignature
 """A function: its name in the catalog, or itself."""
@@ -21,7 +22,6 @@ Signature = Callable[[str], FunctionSignature]
 """The signature of a function of the catalog that the caller may view."""
 
 _CHOICES = ("auto", "none", "required")
-_EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 
 
 class Options(TypedDict, total=False):
@@ -29,7 +29,7 @@ class Options(TypedDict, total=False):
 
     model: str
     """An id that the provider lists, or a part of one that only one id has."""
-    tools: Iterable[Tool]
+    tools: Iterable[Tool] | Tool
     tool_choice: str | ToolChoice
     """``auto``, ``none``, ``required``, or the name of a tool."""
     parallel_tools: bool
@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     """A JSON Schema, a pydantic model or a dataclass: the answer has this form."""
     max_tokens: int | None
     temperature: float | None
-    stop: Sequence[str]
+    stop: Sequence[str] | str
     reasoning: str
     """``low``, ``medium`` or ``high``."""
     cache: bool
@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
     total_timeout: float | None
     """Seconds for everything, repetitions included."""
     extra: Mapping[str, Any]
-    """Goes into the provider's request as it is."""
+    """Goes into the provider's request as it is; what the engine writes there itself is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,12 @@ class Form:
 
     def value(self, data: Any) -> Any:
         """The value of checked ``data``. Raises :class:`ResultInvalid`."""
-        check_result("the model's answer", self.validator, data)
+        try:
+            if not self.validator.is_valid(data):
+                rule = self.validator.broken_rule(data)
+                raise ResultInvalid(f"the model's answer does not fit the schema: {rule}")
+        except TooMuch:
+            raise ResultInvalid("the model's answer is too much for a schema that refers to itself") from None
         if self.make is None:
             return data
         try:
@@ -79,7 +84,11 @@ def form_of(given: Any) -> Form | None:
     else:
         text = f"a schema is a JSON Schema, a pydantic model or a dataclass, not {type(given).__name__}"
         raise InvalidRequest(text)
-    return Form(schema, Validator(schema), make)
+    try:
+        return Form(schema, Validator(schema), make)
+    except ConfigError as error:  # the validator speaks of signatures
+        why = str(error.__cause__ or error.message).partition("\n")[0][:300]
+        raise InvalidRequest(f"schema is no JSON Schema: {why}") from None
 
 
 def _of_class(cls: type[Any]) -> tuple[Mapping[str, Any], Callable[[Any], Any]]:
@@ -91,15 +100,15 @@ def _of_class(cls: type[Any]) -> tuple[Mapping[str, Any], Callable[[Any], Any]]:
     return adapter.json_schema(), adapter.validate_python
 
 
-def request_of(options: Options, signature: Signature, form: Form | None) -> ModelRequest:
-    """The request, but for the model's id. Raises :class:`InvalidRequest` and ``UnknownFunction``."""
+def request_of(options: Mapping[str, Any], signature: Signature, form: Form | None) -> ModelRequest:
+    """The request of checked options, but for the model's id.
+
+    Raises :class:`InvalidRequest` and ``UnknownFunction``.
+    """
     tools = tuple(_signature(tool, signature) for tool in options.get("tools", ()))
     faces = FaceNames((tool.name for tool in tools), "openai")
     if len(faces) < len(tools):
         raise InvalidRequest("two tools have one name")
-    reasoning = options.get("reasoning", "")
-    if reasoning not in _EFFORTS:
-        raise InvalidRequest(f"reasoning is one of {', '.join(_EFFORTS[1:])}, not {reasoning!r}")
     return ModelRequest(
         model=options.get("model", ""),
         tools=tools,
@@ -109,8 +118,8 @@ def request_of(options: Options, signature: Signature, form: Form | None) -> Mod
         schema=form.schema if form is not None else None,
         max_tokens=options.get("max_tokens"),
         temperature=options.get("temperature"),
-        stop=tuple(options.get("stop", ())),
-        reasoning=reasoning,
+        stop=options.get("stop", ()),
+        reasoning=options.get("reasoning", ""),
         cache=options.get("cache", True),
         timeout=options.get("timeout"),
         extra=options.get("extra", {}),

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -20,6 +20,7 @@ from enginehost.llm import spans
 from enginehost.llm.answer import Answer, gathered, structured
 from enginehost.llm.input import Input, rows_of
 from enginehost.llm.message import Message, Type, Usage
+from enginehost.llm.option_checks import checked
 from enginehost.llm.options import Form, Options, Signature, form_of, request_of
 from enginehost.llm.trying import Attempt
 
@@ -63,10 +64,11 @@ class LLMService:
         Raises the errors of :mod:`enginehost.errors`; ``detail["retryable"]`` says whether another try may
         help. What can be repeated has been.
         """
-        form = form_of(options.get("schema"))
+        asked = checked(options)
+        form = form_of(asked.get("schema"))
         if not stream:
-            return self._send(given, options, form)
-        pieces = self._pieces(given, options, form)
+            return self._send(given, asked, form)
+        pieces = self._pieces(given, asked, form)
         return pieces if form is None else self._checked(pieces, form)
 
     async def models(self) -> Sequence[str]:
@@ -81,7 +83,7 @@ class LLMService:
     def _served(self) -> Served:
         return self._models.find(self._name)
 
-    async def _send(self, given: Input, options: Options, form: Form | None) -> Answer:
+    async def _send(self, given: Input, options: Mapping[str, Any], form: Form | None) -> Answer:
         async with aclosing(self._pieces(given, options, form)) as pieces:
             answer = await gathered(pieces)
         if form is not None:
@@ -101,7 +103,7 @@ class LLMService:
         form.value(structured(await gathered(_each(data))))
 
     async def _pieces(
-        self, given: Input, options: Options, form: Form | None
+        self, given: Input, options: Mapping[str, Any], form: Form | None
     ) -> AsyncGenerator[Message, None]:
         served = self._served()
         request = request_of(options, self._signature, form)

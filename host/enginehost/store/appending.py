@@ -33,6 +33,12 @@ def check_id(session: str) -> str:
     return session
 
 
+def taken(session: str) -> InvalidRequest:
+    """What to say of an id that a new session cannot have: the same, whoever's session has it."""
+    text = f"the id {session!r} cannot be had; choose another id"
+    return InvalidRequest(text, detail={"reason": "taken"})
+
+
 def ready(
     message: Message, session: str, owner: Owner, fence: Fence | None, *, writer: str | None = None
 ) -> Ready:

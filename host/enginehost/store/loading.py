@@ -11,6 +11,10 @@ from enginehost.store.rows import loads
 
 MOST_LINE = 64 << 20
 """Bytes of a line."""
+_MOST_SEQUENCE = 10**15
+"""Numbers go on from the last one of a file; every JSON reader takes those up to 2**53."""
+_LATEST = 253402300799.0
+"""The last second of the year 9999."""
 
 _NAMES = {"ID": "id", "createdAt": "created_at", "modifiedAt": "modified_at"}
 _USAGE = frozenset(Usage.__slots__)
@@ -48,6 +52,8 @@ def parse_line(line: bytes, number: int) -> Message:
 
 def _message(found: Mapping[str, Any]) -> Message:
     role, kind, query = _kind(str(found.get("role") or "user"), str(found.get("type") or "text"), found)
+    if kind is Type.COMPACTION and not _is_whole((query or {}).get("upto"), _MOST_SEQUENCE):
+        raise ValueError("a compaction needs query.upto, the sequence up to which it stands")
     return Message(
         role,
         kind,
@@ -57,7 +63,7 @@ def _message(found: Mapping[str, Any]) -> Message:
         _usage(found.get("usage")),
         Status(found.get("status") or "done"),
         str(found.get("id") or ""),
-        sequence=found["sequence"] if isinstance(found.get("sequence"), int) else 0,
+        sequence=_sequence(found.get("sequence")),
         created_at=_time(found.get("created_at")),
         modified_at=_time(found.get("modified_at")),
     )
@@ -97,12 +103,43 @@ def _usage(value: Any) -> Usage | None:
         return None
     if not isinstance(value, dict) or set(value) - _USAGE:
         raise TypeError("usage has to be an object of token counts")
-    return Usage(**cast("dict[str, Any]", value))
+    members = cast("dict[str, Any]", value)
+    for name, said in members.items():
+        _check_count(name, said)
+    return Usage(**members)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if name == "model":
+        right = isinstance(value, str)
+    elif name == "cost":
+        right = value is None or (_is_number(value) and value >= 0)
+    else:
+        right = _is_whole(value, _MOST_SEQUENCE)
+    if not right:
+        raise TypeError(f"{name} of usage has to be {'a text' if name == 'model' else 'a number from 0 on'}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _sequence(value: Any) -> int:
+    """The row's number; 0 where it has none."""
+    if value is not None and not _is_whole(value, _MOST_SEQUENCE):
+        raise ValueError(f"sequence has to be a whole number from 0 to {_MOST_SEQUENCE}")
+    return value or 0
 
 
 def _time(value: Any) -> float:
     """Seconds since 1970; or RFC 3339."""
     if not isinstance(value, str):
+        if value is not None and not (_is_number(value) and 0 <= value <= _LATEST):
+            raise TypeError("times have to be seconds since 1970, or RFC 3339")
         return float(value or 0.0)
     from datetime import datetime
 

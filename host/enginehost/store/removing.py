@@ -7,7 +7,7 @@ from typing import Any
 
 from enginehost.errors import InvalidRequest
 from enginehost.llm.message import new_id
-from enginehost.store.appending import check_id
+from enginehost.store.appending import check_id, taken
 from enginehost.store.batch import Batch, Job
 from enginehost.store.chain import owned_chain
 from enginehost.store.link import Head, Link
@@ -34,15 +34,18 @@ def fork_job(session: str, at: int, owner: Owner, new: str) -> Job:
     def work(batch: Batch) -> str:
         batch.owned(session, owner, known=True)
         if batch.head(new).subject is not None:
-            raise InvalidRequest(f"there is a session {new!r} already")
+            raise taken(new)
         batch.flush()
         chain = owned_chain(batch.link, session, owner)
         for one in reversed(chain):
             params = {"session": one.session, "after": one.after, "upto": min(one.upto, at)}
-            if one.after < at and (row := batch.link.one(_LAST_ROW, params)):
+            row = batch.link.one(_LAST_ROW, params) if one.after < at else None
+            if row is not None and row[1] == at:
                 batch.put_fork(new, one.session, row[1], row[0], owner)
                 return new
-        raise InvalidRequest(f"session {session!r} has no row {at} to go on from")
+        raise InvalidRequest(
+            f"session {session!r} has no row {at} to go on from", detail={"reason": "no-row"}
+        )
 
     return Job(work, sorted({session, new}))
 

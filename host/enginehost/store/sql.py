@@ -12,10 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Status, new_id
 from enginehost.store import removing, turns
-from enginehost.store.appending import append_job, check_id, ready
+from enginehost.store.appending import append_job, check_id, ready, taken
 from enginehost.store.batch import Batch, Change, Job
 from enginehost.store.chain import owned_chain
 from enginehost.store.connecting import database_of, listen
@@ -301,7 +300,7 @@ class SqlStore:
         """A session from JSON lines."""
         session = check_id(session or new_id())
         if await self._readers.run(_exists, session):
-            raise InvalidRequest(f"there is a session {session!r} already")
+            raise taken(session)
         await self.beat(self._instance, _LEASE)
         try:
             await Loading(self._writer.submit, self._pieces, self._instance, session, owner).load(lines)

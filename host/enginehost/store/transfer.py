@@ -25,18 +25,31 @@ class Loading:
         self._waiting: list[Message] = []
         self._size = 0
         self._writing: tuple[str, OpenMessage] | None = None
+        self._last = 0
+        """The number of the latest row that has one."""
 
     async def load(self, lines: AsyncIterator[bytes]) -> None:
         """Store what the lines say. Raises :class:`InvalidRequest` with the number of the line at fault."""
         number = 0
         async for line in lines_of(lines):
             number += 1
-            await self._add(parse_line(line, number), len(line))
+            message = parse_line(line, number)
+            self._check_order(message, number)
+            await self._add(message, len(line))
         await self._flush()
         if self._writing is not None:
             raise InvalidRequest(f"the last message ({self._writing[0]}) is not whole")
         if not number:
             raise InvalidRequest("there is no message to load")
+
+    def _check_order(self, message: Message, number: int) -> None:
+        """Numbers rise from row to row; the pieces of one row have one."""
+        if not message.sequence or (self._writing and message.id == self._writing[0]):
+            return
+        if message.sequence <= self._last:
+            what = f"sequence {message.sequence} does not come after {self._last}"
+            raise InvalidRequest(f"line {number} is no message: {what}")
+        self._last = message.sequence
 
     async def _add(self, message: Message, size: int) -> None:
         if message.status is Status.OPEN or (self._writing and message.id == self._writing[0]):

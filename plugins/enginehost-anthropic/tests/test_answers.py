@@ -109,7 +109,10 @@ async def test_an_answer_comes_in_pieces_with_its_usage_at_the_end(server: Provi
 
 async def test_a_text_that_reached_its_limit_says_so(server: Provider, model: Make) -> None:
     server.says(sse(START, *text(0, "Once"), delta("max_tokens"), STOP))
-    assert (await ask(await model()))[-1].provider == {"anthropic": {"stop_reason": "max_tokens"}}
+    assert (await ask(await model()))[-1].provider == {
+        "anthropic": {"stop_reason": "max_tokens"},
+        "finish": "length",
+    }
 
 
 async def test_an_empty_answer_is_an_empty_text(server: Provider, model: Make) -> None:

@@ -203,8 +203,9 @@ def test_a_request_says_tools_choice_limits_and_thinking() -> None:
     budget = head({"thinking": "BUDGET"}, reasoning="low")
     assert (budget["thinking"]["budget_tokens"], budget["max_tokens"]) == (2048, 10240)
     assert head(extra={"metadata": {"user_id": "u"}})["metadata"] == {"user_id": "u"}
-    with pytest.raises(InvalidRequest, match="messages"):
-        head(extra={"messages": []})
+    for name in ("messages", "model", "stream"):
+        with pytest.raises(InvalidRequest, match=name):
+            head(extra={name: "x"})
     with pytest.raises(InvalidRequest, match="reasoning"):
         head(reasoning="extreme")
 

@@ -386,3 +386,50 @@ async def test_private_addresses_need_the_setting(provider: Provider, tmp_path: 
         await engine.models()
     await engine.close()
     assert not provider.listed
+
+
+def ended_early(api: str, reason: str, text: str = "half an ans") -> Any:
+    """An answer that the provider ends before the model does."""
+
+    async def answer(exchange: Exchange) -> None:
+        if api == "chat":
+            await chat(exchange, delta(content=text), delta(reason))
+            return
+        response = {"incomplete_details": {"reason": reason}, "output": [], "model": "large-1"}
+        await exchange.begin()
+        await exchange.event({"type": "response.output_text.delta", "delta": text})
+        await exchange.event({"type": "response.incomplete", "response": response})
+        await exchange.end()
+
+    return answer
+
+
+@pytest.mark.parametrize(("api", "limit"), [("chat", "length"), ("responses", "max_output_tokens")])
+async def test_what_a_filter_stops_is_an_error_and_what_a_limit_cuts_is_marked(
+    api: str, limit: str, provider: Provider, hosting: Any
+) -> None:
+    async with hosting(API=api) as host:
+        after(provider, ended_early(api, "content_filter"))
+        with pytest.raises(ExecutionFailed, match="gpt: a content filter stopped the answer") as raised:
+            await host.llm().send("go")
+        assert (raised.value.detail["type"], raised.value.detail["retryable"]) == ("Refusal", False)
+        after(provider, ended_early(api, limit))
+        answer = await host.llm().send("go")
+        assert (answer.text, answer[-1].status) == ("half an ans", Status.DONE)
+        assert (answer[-1].provider or {})["finish"] == "length"
+        after(provider, ended_early(api, limit, '{"a": '))
+        with pytest.raises(ExecutionFailed) as raised:
+            await host.llm().send("go", schema={"type": "object"})
+        assert raised.value.detail["retryable"] is False
+    assert len(provider.requests) == 3
+
+
+@pytest.mark.parametrize(("api", "rows_in"), [("chat", "messages"), ("responses", "input")])
+async def test_an_extra_that_the_engine_writes_itself_is_refused(
+    api: str, rows_in: str, provider: Provider, hosting: Any
+) -> None:
+    async with hosting(API=api) as host:
+        for name in ("model", "stream", rows_in, "temperature"):
+            with pytest.raises(InvalidRequest, match=f"{name} cannot be given as an extra"):
+                await host.llm().send("go", temperature=1, extra={name: []})
+    assert not provider.requests

@@ -283,3 +283,43 @@ async def test_what_two_processes_write_at_once_is_all_answered(world: Any, kit:
     rows = [row.content for row in await kit.rows_of(session, Type.TEXT) if row.role is Role.USER]
     assert sorted(rows) == sorted(words)
     await kit.check_nothing_dangles(session)
+
+
+async def test_a_turn_that_asks_its_model_is_given_back_at_once(world: Any, kit: Any) -> None:
+    first = await world.start()
+
+    async def endless() -> Any:
+        yield Message(Role.ASSISTANT, content="some", id="a", status=Status.OPEN)
+        await asyncio.Event().wait()
+
+    world.model.answers = [endless(), kit.text("whole")]
+    session = await world.session()
+    run = await session.write("go")
+    await until(lambda: world.model.asked)
+    async with asyncio.timeout(30):
+        await first.close(600.0)
+    second = await world.service()
+    later = await second.start(session.id, owner=kit.ANN)
+    done = await later.wait(run)
+    assert (done.state, await later.reply(done)) == (RunState.DONE, "whole")
+
+
+async def test_a_turn_whose_answer_a_call_here_waits_for_may_end_in_the_drain(world: Any, kit: Any) -> None:
+    first = await world.start()
+    goes_on = asyncio.Event()
+
+    async def slow() -> Any:
+        yield Message(Role.ASSISTANT, content="some", id="a", status=Status.OPEN)
+        await goes_on.wait()
+        yield Message(Role.ASSISTANT, content=" more", id="a")
+
+    world.model.answers = [slow()]
+    session = await world.session()
+    run = await session.write("go")
+    await until(lambda: world.model.asked)
+    with first.awaiting(run):
+        closing = asyncio.create_task(first.close(30.0))
+        await asyncio.sleep(0.05)
+        goes_on.set()
+        await closing
+    assert (await session.wait(run)).state is RunState.DONE

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from enginehost.cli.chat.link import link_to
 from enginehost.cli.chat.markdown import finished, harmless
+from enginehost.cli.chat.show import BROKEN_OFF, Plain
 from enginehost.cli.remote import RemoteSource
 
 _OWN_TERMINAL = """
@@ -134,6 +135,8 @@ def test_a_person_decides_forks_looks_back_and_leaves(place: Path) -> None:
         person.until(r"cache is gone[\s\S]*The result is[\s\S]*> ")
         person.type("/history\n")
         person.until(r"2  user: wipe it[\s\S]*> ")
+        person.type("/fork 99\n")
+        person.until(r"has no row 99 [\s\S]*> ")
         person.type("/fork 2\n")
         person.until(r"session \S+[\s\S]*> ")
         person.type("hello\n")
@@ -226,3 +229,31 @@ def test_blocks_of_markdown_are_printed_once_however_the_text_is_cut(text: str, 
 def test_what_an_agent_says_steers_no_terminal(text: str) -> None:
     assert harmless(text).isprintable()
     assert harmless("one\n\ttwo") == "one\n    two"
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_an_answer_that_was_given_up_does_not_stand_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], end: str
+) -> None:
+    show = Plain(whole=True)
+    for status, content in (
+        ("open", "half of"),
+        (end, ""),
+        ("open", "the "),
+        ("open", "answer"),
+        ("done", ""),
+    ):
+        data = {"role": "assistant", "type": "text", "status": status, "content": content}
+        show.event("", "message", data)
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("the answer\n", f"{BROKEN_OFF}\n")
+
+
+async def test_a_session_whose_agent_is_gone_says_so(world: Any, place: Path) -> None:
+    side = await world.side()
+    session = await side.start()
+    (place / "smss" / "helper.smss").unlink()
+    later = await world.side()
+    answer = await later.post(f"/{session}/messages", {"message": "x"})
+    assert answer.status_code == 404
+    assert "the agent of this session, 'helper', is not here" in answer.text

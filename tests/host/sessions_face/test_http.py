@@ -99,6 +99,71 @@ async def test_a_call_waits_for_a_decision_and_is_decided_once(
     assert nothing.status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("decision", "strange"),
+    [
+        ({"decision": "approve", "args": {"what": "cache"}}, "args"),
+        ({"decision": "approve", "reason": "why not"}, "reason"),
+        ({"decision": "reject", "text": "no"}, "text"),
+        ({"decision": "edit", "args": {"what": "cache"}, "text": "x"}, "text"),
+        ({"decision": "answer", "text": "x", "args": {}}, "args"),
+    ],
+)
+async def test_what_does_not_go_with_a_decision_is_refused_and_decides_nothing(
+    world: Any, decision: dict[str, Any], strange: str
+) -> None:
+    side = await world.side()
+    session = await side.start()
+    await side.say(session, "wipe it")
+    await side.until(session, "paused")
+    (asked,) = (await side.get(f"/{session}/approvals")).json()["approvals"]
+    refused = await side.post(f"/{session}/approvals/{asked['call']}", decision)
+    assert refused.status_code == 400
+    assert refused.json()["detail"] == f"{strange} does not go with decision {decision['decision']}"
+    assert len((await side.get(f"/{session}/approvals")).json()["approvals"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ({"type": "image", "content": "@@@"}, "media_type"),
+        ({"type": "image", "content": "QUJD"}, "media_type"),
+        ({"type": "image", "content": "@@@", "query": {"media_type": "image/png"}}, "base64"),
+        ({"type": "file", "content": "QUI", "query": {"media_type": "text/plain"}}, "base64"),
+        ({"type": "file", "content": "", "query": {"media_type": "text/plain"}}, "content"),
+        ({"type": "file", "content": "QUJD", "query": {"media_type": 3}}, "media_type"),
+        ({"type": "image", "query": {"url": 3}}, "url"),
+        ({"type": "image", "content": "QUJD", "query": {"url": "https://x/y.png"}}, "not both"),
+    ],
+)
+async def test_an_image_that_no_model_takes_is_refused_and_the_session_goes_on(
+    world: Any, part: dict[str, Any], reason: str
+) -> None:
+    side = await world.side()
+    session = await side.start()
+    refused = await side.post(f"/{session}/messages", {"message": ["look", part]})
+    assert refused.status_code == 400
+    assert reason in refused.json()["detail"]
+    right = {"type": "image", "content": "QUJD", "query": {"media_type": "image/png"}}
+    there = {"type": "file", "query": {"url": "https://x/y.pdf"}}
+    said_so = await side.post(f"/{session}/messages", {"message": [right, there, "hello"]})
+    assert said_so.status_code == 202
+    await side.until(session, "done")
+
+
+async def test_what_is_missing_is_said_to_be_missing(world: Any) -> None:
+    side = await world.side()
+    assert (await side.post("", {})).json()["detail"] == "agent is missing: it must be a text"
+    assert (await side.post("", {"agent": 3})).json()["detail"] == "agent must be a text"
+
+
+async def test_an_agent_is_not_called_with_nothing_to_answer(world: Any) -> None:
+    side = await world.side()
+    refused = await side.client.post("/v1/functions/helper", json={"message": ""})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_arguments")
+    assert (await side.get("")).json()["sessions"] == []
+
+
 async def test_an_edit_has_to_fit_as_the_models_arguments_do(world: Any) -> None:
     side = await world.side()
     session = await side.start()
@@ -180,7 +245,10 @@ async def test_what_makes_no_sense_is_refused_with_the_reason(world: Any) -> Non
         ("POST", "", {"agent": "helper", "tools": 3}, 400),
         ("POST", "", {"agent": "helper", "colour": "red"}, 400),
         ("POST", f"/{session}/messages", {}, 400),
+        ("POST", f"/{session}/messages", {"message": [""]}, 400),
         ("POST", f"/{session}/messages", {"message": {"type": "tool_call"}}, 400),
+        ("POST", f"/{session}/cancel", {"now": True}, 400),
+        ("POST", f"/{session}/fork", {"at": 99}, 400),
         ("POST", f"/{session}/messages", {"message": {"role": "system", "content": "x"}}, 400),
         ("POST", f"/{session}/fork", {"at": "x"}, 400),
         ("POST", f"/{session}/approvals/x", {"decision": "maybe"}, 400),
@@ -226,7 +294,15 @@ async def test_somebody_elses_session_is_as_one_that_is_not_there(world: Any) ->
             assert theirs.status_code == none.status_code == 404, (method, path, theirs.text)
             assert theirs.json()["detail"].replace(session, "") == none.json()["detail"].replace("x" * 36, "")
         assert (await side.get("")).json()["sessions"] == []
-    assert (await bob.post("", {"agent": "helper", "id": session})).status_code == 404
+    kind = {"content-type": "application/x-ndjson"}
+    told = [
+        await bob.post("", {"agent": "helper", "id": session}),
+        await bob.post("/import", params={"id": session}, content=b"{}", headers=kind),
+        await ann.post("/import", params={"id": session}, content=b"{}", headers=kind),
+    ]
+    assert {one.status_code for one in told} == {409}
+    assert len({one.json()["detail"] for one in told}) == 1
+    assert "choose another id" in told[0].json()["detail"]
     assert (await eve.post("", {"agent": "helper"})).status_code == 403
     assert (await nobody.get("")).status_code == 401
     assert (await nobody.get(f"/{session}/events")).status_code == 401

@@ -219,8 +219,11 @@ async def test_a_fork_goes_on_from_a_row_and_leaves_the_other_alone(
     assert [row.content for row in page] == ["2", "3"]
     page = await store.history(deeper, owner, before=page[-1].sequence + 1, limit=2)
     assert [row.content for row in page] == ["2", "3"]
-    with pytest.raises(InvalidRequest):
-        await store.fork(session, 0, owner)
+    for nothing in (0, 6, 99):
+        with pytest.raises(InvalidRequest, match=f"no row {nothing} "):
+            await store.fork(session, nothing, owner)
+    with pytest.raises(InvalidRequest, match="no row 4 "):
+        await store.fork(shallow, 4, owner)  # only the first session has one
     with pytest.raises(InvalidRequest):
         await store.fork(session, 3, owner, new=fork)
 

@@ -101,6 +101,14 @@ async def test_rows_of_other_programs_load(store: SqlStore, owner: Owner) -> Non
         '{"role": "system", "type": "tool"}',
         '{"created_at": "yesterday"}',
         '{"status": "open", "id": "x"}',
+        '{"sequence": 9223372036854775807}',
+        '{"sequence": -1}',
+        '{"sequence": true}',
+        '{"sequence": "7"}',
+        '{"created_at": 1e300}',
+        '{"usage": {"input": "many"}}',
+        '{"usage": {"output": -1}}',
+        '{"type": "compaction", "query": {"upto": "x"}}',
         "[" * 100_000,
     ],
 )
@@ -113,6 +121,30 @@ async def test_a_line_that_is_no_message_is_told_and_leaves_nothing(
     with pytest.raises(UnknownSession):
         await store.history(session, owner)
     await store.load(chunks(good), owner, session=session)
+
+
+@pytest.mark.parametrize("numbers", [(5, 4), (5, None, 5), (0, 2, 1)])
+async def test_numbers_that_do_not_rise_are_told_by_their_line(
+    store: SqlStore, owner: Owner, session: str, numbers: tuple[int | None, ...]
+) -> None:
+    lines = [json.dumps({"content": "x", "sequence": number}).encode() for number in numbers]
+    with pytest.raises(InvalidRequest, match=f"line {len(numbers)} is no message: sequence {numbers[-1]}"):
+        await store.load(chunks(b"\n".join(lines)), owner, session=session)
+    with pytest.raises(UnknownSession):
+        await store.history(session, owner)
+    assert await store.load(chunks(b"\n".join(lines[:-1])), owner, session=session) == session
+
+
+async def test_a_taken_id_is_told_the_same_whoever_has_it(
+    store: SqlStore, owner: Owner, session: str
+) -> None:
+    await store.append(session, [user("x")], owner)
+    told: list[str] = []
+    for who in (owner, Owner("eve")):
+        with pytest.raises(InvalidRequest, match="choose another id") as error:
+            await store.load(chunks(b'{"content": "y"}'), who, session=session)
+        told.append(str(error.value.to_json()))
+    assert told[0] == told[1]
 
 
 async def test_nothing_is_loaded_into_a_session_that_is_there(

@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from enginehost.cli.chat.markdown import finished, harmless
-from enginehost.cli.output import coloured, emphasised, note, one_line, print_encoded
+from enginehost.cli.output import coloured, emphasised, note, on_terminal, one_line, print_encoded
 from enginehost.errors import shortened
 from enginehost.values import write
 
 _MOST_SHOWN = 300
 """Characters of arguments and results."""
+
+_GIVEN_UP = ("failed", "cancelled")
+BROKEN_OFF = "! this answer was broken off"
+CUT = "! this answer was cut: it reached its most tokens"
 
 
 class Show(Protocol):
@@ -32,7 +36,7 @@ def show_for(as_json: bool) -> Show:
     """What fits standard output."""
     if as_json:
         return JsonLines()
-    return Pretty() if coloured(sys.stdout) else Plain()
+    return Pretty() if coloured(sys.stdout) else Plain(whole=not on_terminal(sys.stdout))
 
 
 class JsonLines:
@@ -47,10 +51,16 @@ class JsonLines:
 
 
 class Plain:
-    """The answer on standard output as it comes; all else beside it, on standard error."""
+    """The answer on standard output as it comes; all else beside it, on standard error.
 
-    def __init__(self) -> None:
+    ``whole``: a text is printed once it is whole, so that one that is broken off, and perhaps said anew by
+    another process, is not taken for the answer.
+    """
+
+    def __init__(self, *, whole: bool = False) -> None:
         self._open = False
+        self._whole = whole
+        self._parts: list[str] = []
 
     def event(self, place: str, name: str, data: Mapping[str, Any]) -> None:
         """Show a message; turns say nothing."""
@@ -63,11 +73,18 @@ class Plain:
             note(emphasised(line, sys.stderr, "dim"))
 
     def _answer(self, data: Mapping[str, Any]) -> None:
-        sys.stdout.write(harmless(data["content"]))
-        self._open = self._open or bool(data["content"])
+        self._parts.append(data["content"])
+        if not self._whole or data["status"] == "done":
+            text = harmless("".join(self._parts))
+            sys.stdout.write(text)
+            self._open = self._open or bool(text)
+            self._parts.clear()
         if data["status"] != "open":
+            self._parts.clear()
             self.close()
         sys.stdout.flush()
+        if line := ending(data):
+            note(emphasised(line, sys.stderr, "dim"))
 
     def close(self) -> None:
         """End a line that was begun."""
@@ -99,6 +116,8 @@ class Pretty:
             self._answer(data["content"])
             if data["status"] != "open":
                 self.close()
+            if line := ending(data):
+                self._console.print(Text(line, style="dim"))
         elif data["type"] == "reasoning":
             self._console.print(Text(harmless(data["content"]), style="dim italic"), end="")
             self._thinking = data["status"] == "open"
@@ -141,6 +160,16 @@ class Pretty:
 
 def _is_answer(data: Mapping[str, Any]) -> bool:
     return data["role"] == "assistant" and data["type"] in ("text", "data")
+
+
+def ending(data: Mapping[str, Any]) -> str:
+    """A line about how an answer ended; empty where it simply did."""
+    if data["status"] in _GIVEN_UP:
+        return BROKEN_OFF
+    finish = str(data.get("finish", ""))
+    if finish == "length":
+        return CUT
+    return f"! the model ended this answer early: {_short(finish)}" if finish else ""
 
 
 def aside(data: Mapping[str, Any]) -> str:

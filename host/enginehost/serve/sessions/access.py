@@ -103,5 +103,13 @@ async def session_of(
     options = Options(agent).over(await options_in(agents, session, owner_of(caller)))
     if not options.agent:
         raise InvalidRequest("no agent is said to answer in this session; name one as agent")
-    agent_named(host, agents, options.agent, caller)
+    try:
+        agent_named(host, agents, options.agent, caller)
+    except UnknownFunction as error:
+        if not agent:
+            error.message = (
+                f"the agent of this session, {options.agent[:100]!r}, is not here (any more): the session"
+                " goes on when it is back; begin another one with an agent that there is"
+            )
+        raise
     return AgentSession(agents, session, caller, options)

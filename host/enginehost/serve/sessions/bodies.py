@@ -32,8 +32,12 @@ class Body:
         found = self._members.get(name)
         if found is None and not required:
             return ""
-        if not isinstance(found, str) or (required and not found):
+        if found is None:
+            raise InvalidRequest(f"{name} is missing: it must be a text")
+        if not isinstance(found, str):
             raise InvalidRequest(f"{name} must be a text")
+        if required and not found:
+            raise InvalidRequest(f"{name} must not be empty")
         return found
 
     def number(self, name: str) -> int | None:
@@ -48,9 +52,16 @@ class Body:
     def object(self, name: str) -> dict[str, Any]:
         """An object that has to be there."""
         found = self._members.get(name)
+        if found is None:
+            raise InvalidRequest(f"{name} is missing: it must be an object")
         if not isinstance(found, dict):
             raise InvalidRequest(f"{name} must be an object")
         return cast("dict[str, Any]", found)
+
+    def only(self, *names: str, why: str) -> None:
+        """Refuse what is given beside these members. Raises ``InvalidRequest``, which says ``why``."""
+        if strange := sorted(set(self._members) - set(names)):
+            raise InvalidRequest(f"{strange[0][:100]} does not go with {why}")
 
     def any(self, name: str) -> Any:
         """Whatever stands there."""
@@ -92,7 +103,10 @@ def messages_in(given: Any) -> list[Message]:
     parts = cast("list[Any]", given) if isinstance(given, list) else [given]
     if not given or not parts:
         raise InvalidRequest("message must be a text, or a list of messages, and not empty")
-    return [_message(part) for part in parts]
+    said = [_message(part) for part in parts]
+    if any(one.type is Type.TEXT and not one.content for one in said):
+        raise InvalidRequest("a message of type text must not be empty")
+    return said
 
 
 def _message(part: Any) -> Message:

@@ -13,6 +13,8 @@ from enginehost.serve.sessions.bodies import Body
 from enginehost.serve.sessions.shapes import question_json, run_json
 
 _DEPTH = 10
+_WITH = {Decision.REJECT: "reason", Decision.EDIT: "args", Decision.ANSWER: "text"}
+"""What each decision may have beside itself."""
 _STATUS = {"settled": 409, "no-question": 404}
 
 
@@ -40,6 +42,7 @@ async def decide(session: AgentSession, call: str, body: Body) -> None:
     given = body.text("decision", required=True)
     if given not in set(Decision):
         raise InvalidRequest(f"decision must be one of {', '.join(Decision)}")
+    body.only("decision", _WITH.get(Decision(given), "decision"), why=f"decision {given}")
     try:
         match Decision(given):
             case Decision.APPROVE:

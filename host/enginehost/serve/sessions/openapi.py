@@ -20,6 +20,7 @@ def session_schemas() -> dict[str, Any]:
         "status": {"enum": ["open", "done", "failed", "cancelled"]},
         "content": _TEXT,
         "query": _OBJECT,
+        "finish": _TEXT,
         "usage": _OBJECT,
         "created_at": {"type": "number"},
         "modified_at": {"type": "number"},

@@ -35,7 +35,7 @@ from enginehost.serve.sessions.bodies import (
 from enginehost.serve.sessions.deciding import decide, open_questions, standing
 from enginehost.serve.sessions.follow import Events
 from enginehost.serve.sessions.shapes import message_json, run_json, session_json
-from enginehost.serve.sessions.transfer import Transfer
+from enginehost.serve.sessions.transfer import Transfer, id_taken
 from enginehost.store.port import Owner, Run, SessionInfo
 from enginehost.values import write
 
@@ -104,9 +104,11 @@ class Sessions:
             if there and there != agent:
                 raise HttpRefusal(409, f"in this session {there} answers; send its messages to it")
             return _json(await standing(await session_of(self._host, agents, given, caller, agent=agent)))
-        session = await agents.start(
-            given or None, system=body.text("system"), tools=tools, agent=agent, owner=caller
-        )
+        system = body.text("system")
+        try:
+            session = await agents.start(given or None, system=system, tools=tools, agent=agent, owner=caller)
+        except UnknownSession:  # somebody else's
+            raise id_taken(given) from None
         response = _json(await standing(session), 201)
         response.headers["location"] = f"/v1/sessions/{session.id}"
         return response
@@ -148,7 +150,9 @@ class Sessions:
 
     async def cancel(self, request: Request) -> Response:
         """End the turn that runs or waits."""
-        caller, agents = caller_of(request), await agents_of(self._host)
+        caller = caller_of(request)
+        await self._body(request)
+        agents = await agents_of(self._host)
         session = await _readable(agents, request.path_params["id"], caller)
         return _json({"run": _run(await session.cancel())}, 202)
 

@@ -13,7 +13,8 @@ from enginehost.store.rows import usage_json
 def message_json(message: Message) -> dict[str, Any]:
     """A message, or a piece of one (``status`` is ``open`` then).
 
-    What only a provider needs back is left out; an export has it.
+    What only a provider needs back is left out; an export has it. ``finish`` says why an answer ended that
+    did not end by itself.
     """
     found: dict[str, Any] = {
         "id": message.id,
@@ -25,6 +26,8 @@ def message_json(message: Message) -> dict[str, Any]:
     }
     if message.query is not None:
         found["query"] = dict(message.query)
+    if message.provider is not None and "finish" in message.provider:
+        found["finish"] = str(message.provider["finish"])
     if message.usage is not None:
         found["usage"] = usage_json(message.usage)
     if message.status is not Status.OPEN:

@@ -21,7 +21,7 @@ _LEAST_BUDGET = 1024
 """What the API asks for."""
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
-_NOT_EXTRA = frozenset({"messages", "system", "stream"})
+_NOT_EXTRA = frozenset({"messages", "system", "stream", "model"})
 
 
 def head_of(request: ModelRequest, config: AnthropicConfig) -> tuple[dict[str, Any], Structured | None]:
@@ -44,7 +44,7 @@ def head_of(request: ModelRequest, config: AnthropicConfig) -> tuple[dict[str, A
     structured = None if request.schema is None else _structure(head, request, config, request.schema)
     for name, value in request.extra.items():
         if name in _NOT_EXTRA:
-            raise InvalidRequest(f"{name} cannot be given as an extra: it is made of the messages")
+            raise InvalidRequest(f"{name} cannot be given as an extra: the engine writes it itself")
         head[name] = value
     return head, structured
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from enginehost.errors import InvalidRequest
-from enginehost.llm.body import Pieces, escaped, json_bytes, members
+from enginehost.llm.body import Pieces, escaped, json_bytes, members, with_extra
 from enginehost.llm.message import Message, Role, Type
 from enginehost.llm.model import ModelRequest
 from enginehost_openai.config import OpenAiConfig
@@ -41,7 +41,7 @@ def head(config: OpenAiConfig, request: ModelRequest, tools: Tools, form: Struct
         "prompt_cache_key": config.prompt_cache_key if request.cache and config.prompt_cache_key else None,
     }
     said |= {name: value for name, value in given.items() if value is not None}
-    return b"{" + members(said | dict(request.extra)) + b',"messages":['
+    return b"{" + members(with_extra(said, request.extra, "messages")) + b',"messages":['
 
 
 def _choice(request: ModelRequest, tools: Tools) -> dict[str, Any]:

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from enginehost.errors import ExecutionFailed
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type, Usage, new_id
 from enginehost.llm.sse import cut_off, loads, malformed
 from enginehost_openai.chat_body import API
 from enginehost_openai.pieces import Outgoing
 from enginehost_openai.tools import Structured, Tools
+
+FILTERED = "content_filter"
+"""Why an answer ended that is none, in both APIs."""
 
 _THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put what a model thinks; OpenAI itself tells nothing here."""
@@ -103,13 +107,24 @@ class ChatReader:
             call.arguments.append(arguments if isinstance(arguments, str) else _text(arguments))
         self._last = call
 
+    def _data(self, form: Structured) -> str:
+        """The structured answer. One that reached its most tokens is cut again where it is asked again."""
+        try:
+            return form.value("".join(self._json))
+        except ExecutionFailed as error:
+            if self._finish == "length":
+                error.detail |= {"retryable": False, "hint": "allow more with MAX_TOKENS or max_tokens"}
+            raise
+
     def end(self) -> Sequence[Message]:
         """The rest, at the end of the stream. Raises where that came before the end of the answer."""
         if not self.ended:
             raise cut_off()
+        if self._finish == FILTERED:
+            raise filtered(self._who)
         found: list[Message] = list(self._end_thought())
         if self._json and self._form is not None:
-            found += self._out.whole(Type.DATA, self._form.value("".join(self._json)))
+            found += self._out.whole(Type.DATA, self._data(self._form))
         for call in self._calls.values():
             if not call.name:
                 raise malformed("a tool call has no name")
@@ -118,6 +133,12 @@ class ChatReader:
             found += self._out.whole(Type.TOOL_CALL, query=query, provider={"api": API, "id": call.id})
         finish = "" if self._finish in ("stop", "tool_calls", "function_call") else self._finish
         return (*found, *self._out.end(self._usage, finish))
+
+
+def filtered(who: str) -> ExecutionFailed:
+    """The error for an answer that the provider's filter stopped."""
+    detail = {"type": "Refusal", "retryable": False}
+    return ExecutionFailed(f"{who}: a content filter stopped the answer", detail=detail)
 
 
 def usage_of(usage: Any, model: str) -> Usage:

@@ -9,7 +9,7 @@ from enginehost.errors import ExecutionFailed
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type, new_id
 from enginehost.llm.sse import cut_off, loads, malformed
-from enginehost_openai.chat_stream import usage_of
+from enginehost_openai.chat_stream import FILTERED, filtered, usage_of
 from enginehost_openai.pieces import Outgoing
 from enginehost_openai.responses_body import API
 from enginehost_openai.tools import Structured, Tools
@@ -125,6 +125,8 @@ class ResponsesReader:
         finish = ""
         if kind == "response.incomplete":
             finish = str((response.get("incomplete_details") or {}).get("reason") or "incomplete")
+            if finish == FILTERED:
+                raise filtered(self._who)
             if self._form is not None:
                 raise ExecutionFailed(
                     f"the model's structured answer was cut off: {finish}",
@@ -132,7 +134,7 @@ class ResponsesReader:
                 )
         usage = usage_of(response.get("usage"), str(response.get("model") or self._model))
         self.ended = True
-        self._last = self._out.end(usage, finish)
+        self._last = self._out.end(usage, "length" if finish == "max_output_tokens" else finish)
         return found
 
     def end(self) -> Sequence[Message]:
