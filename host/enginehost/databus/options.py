@@ -101,7 +101,7 @@ def _one_of(*choices: Any) -> Callable[[Any], Any]:
         for one in choices:
             if type(value) is type(one) and value == one:
                 return one
-        raise ValueError(f"is none of {', '.join(map(str, choices))}")
+        raise ValueError(f"is {str(value)[:100]!r}, which is none of {', '.join(map(str, choices))}")
 
     return choice
 
