@@ -55,15 +55,19 @@ _LIKE_A_PATH = (
 )
 
 _MOST_KNOWN = 200
-_known: set[str] = set()
+_known: dict[str, None] = {}
+"""The folders that are known, the one that was told last at the end."""
 
 
 def know_folder(folder: Path) -> None:
     """Cut paths in ``folder`` from now on, however they are written, in the whole process."""
     text = folder.as_posix()
-    new = text not in _known and text.count("/") > 1 and len(_known) < _MOST_KNOWN
-    if new and not any(text.startswith(f"{k}/") for k in _known):
-        _known.add(text)
+    if text.count("/") < 2 or any(text.startswith(f"{k}/") for k in _known):
+        return
+    _known.pop(text, None)
+    _known[text] = None
+    if len(_known) > _MOST_KNOWN:
+        del _known[next(iter(_known))]
 
 
 def cut_paths(text: str) -> str:

@@ -193,3 +193,9 @@ def test_the_name_of_a_class_is_as_safe_as_its_text() -> None:
     redactor.add("s3cr3t")
     assert explain(type("Boom_s3cr3t", (Exception,), {})("x"), redactor) == "Boom_***: x"
     assert len(explain(type("B" * 5000, (Exception,), {})(), redactor)) <= 200
+
+
+def test_the_folder_that_was_told_last_is_known_however_many_there_are() -> None:
+    for number in range(500):
+        know_folder(Path(f"/srv/crowd{number}/folder"))
+    assert "crowd499" not in safe_text("x/srv/crowd499/folder/a.py", str)

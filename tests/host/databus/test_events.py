@@ -404,6 +404,7 @@ async def test_the_settings_say_how_much_of_the_log_goes_out(
 async def test_a_program_without_logging_of_its_own_still_prints_its_warnings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("enginehost"), "handlers", [])  # what another test has left
     async with running(LOGS) as on:
         await on.start()
         monkeypatch.setattr(logging.getLogger(), "handlers", [])
