@@ -38,6 +38,11 @@ class EngineConfig(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
+def lower_case(value: Any) -> Any:
+    """A word as the model has it, in whatever case the file does. (For ``BeforeValidator``.)"""
+    return value.strip().lower() if isinstance(value, str) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[_Model]):
     """What could be read of an engine's keys.

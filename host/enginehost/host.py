@@ -8,48 +8,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
+from enginehost.bus_joining import check_bus
+from enginehost.call_types import check_types
 from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import Catalog, EngineRecord, Entry
-from enginehost.contributions import Contributions, collect
-from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity, error_diagnostics
-from enginehost.engine import (
-    CURRENT,
-    AbstractFunctionEngine,
-    Call,
-    EngineContext,
-    EngineState,
-    IFunctionEngine,
-    no_sessions,
-)
-from enginehost.errors import ConfigError, EngineHostError, EngineUnavailable, TooLarge
-from enginehost.faces import Faces
-from enginehost.folder import fingerprint
-from enginehost.following import Following
+from enginehost.diagnostics import Diagnostic
+from enginehost.engine import CURRENT, AbstractFunctionEngine, Call, IFunctionEngine
+from enginehost.errors import EngineHostError, EngineUnavailable, TooLarge
+from enginehost.host_life import HostLife
 from enginehost.invoke import Invoker
-from enginehost.lifecycle import Engines
-from enginehost.loader import folder_loader, functions_of
 from enginehost.names import FaceNames
 from enginehost.patience import Impatient, within
 from enginehost.plugins import PluginRegistry
-from enginehost.policy import Policy, policy_for
-from enginehost.policy_words import unknown_faces
+from enginehost.policy import Policy
+from enginehost.policy_source import PolicySource
 from enginehost.record import Recorder, Sink, Stats
 from enginehost.redaction import Redactor
 from enginehost.runtime import Runtime
-from enginehost.secrets import Secrets
+from enginehost.served_folder import folder_at
 from enginehost.settings import HostSettings, load_settings
-from enginehost.settings_doubts import doubts
-from enginehost.sinks import AuditFile, console_log, each, json_log
-from enginehost.specs import register_spec_kind, spec_kinds
 from enginehost.toolsets import ToolSets
 from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import encode
@@ -69,24 +51,6 @@ _FOREVER = 10 * 365 * 86400.0
 _NOT_STARTED = "the host does not run yet: use `async with Host(…) as host`, or `await host.start()`"
 
 _log = logging.getLogger("enginehost.host")
-
-
-def _check_types(name: Any, caller: Any = None, timeout: Any = None) -> None:
-    """A slip in the program that calls is its own, not the function's."""
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a function has to be text, not {type(name).__name__}")
-    if caller is not None and not isinstance(caller, Caller):
-        raise TypeError(f"caller has to be a Caller, not {type(caller).__name__}")
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
-        raise TypeError(f"timeout has to be a number of seconds, not {type(timeout).__name__}")
-
-
-def _folder(path: str | Path) -> Path:
-    folder = Path(path).absolute()
-    if folder.exists() and not folder.is_dir():
-        hint = "name the folder that holds the smss files"
-        raise ConfigError(f"{path} is no folder", hint=hint, reason="no-folder")
-    return folder
 
 
 class Host:
@@ -115,41 +79,22 @@ class Host:
         watch: bool = True,
         ahead: bool = True,
     ) -> None:
-        self.folder = _folder(folder) if folder is not None else None
-        self.settings = settings if settings is not None else load_settings(self.folder)
+        self.folder = folder_at(folder) if folder is not None else None
+        self.settings = settings = settings if settings is not None else load_settings(self.folder)
         self.registry = registry or PluginRegistry()
         self.catalog = Catalog()
         self.redactor = Redactor()
-        self.bus: Databus | None = None
         self.ready = False
-        self._databus = databus
-        self._log_stream = log
-        self._watch = watch
-        self._ahead = ahead
-        self._contributions = Contributions()
-        self._faces: Faces | None = None
-        self._audit: AuditFile | None = None
-        self._following: Following | None = None
-        self._engines: Engines | None = None
-        self._added: dict[str, EngineRecord] = {}
+        check_bus(databus, settings, known=registry is None)
+        self._started = False
         self._tools = ToolSets(self.catalog)
         self._models: Models | None = None
         self._agents: HostAgents | None = None
-        self._unregister: list[Any] = []
-        self._tracing_task: asyncio.Task[None] | None = None
-        self._started = False
-        self._ending = asyncio.Lock()
-        """One stop at a time: a second waits for the first, and ends what it left."""
-        self._problems: list[Diagnostic] = []
-        self._check_bus(known=registry is None)
-        policy = self._policy_file()
-        self._policy_seen = fingerprint(policy) if policy is not None else None
-        """The policy file as it was when it was read."""
-        settings = self.settings
+        self._policy_source = PolicySource(settings, databus)
         self._recorder = Recorder((), lossless=settings.audit.path is not None)
         self._invoker = Invoker(
             self.catalog,
-            self._read_policy(),
+            self._policy_source.read(),
             self._recorder,
             default_timeout=settings.default_timeout or _FOREVER,
             max_result_bytes=settings.max_result_bytes,
@@ -158,6 +103,16 @@ class Host:
             redact=self.redactor,
         )
         self._invoker.not_yet = _NOT_STARTED
+        self._life = HostLife(
+            self,
+            self._invoker,
+            self._policy_source,
+            databus=databus,
+            log=log,
+            watch=watch,
+            ahead=ahead,
+            lacks=self._lacks,
+        )
 
     # Life
 
@@ -177,27 +132,11 @@ class Host:
         if self._started:
             raise RuntimeError("a host starts once; make another one")
         self._started = True
-        self._invoker.not_yet = "the host is still loading its folder"
         try:
-            await self._start()
+            await self._life.start()
         except BaseException:
             await self.stop(0.0)
             raise
-
-    async def _start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._contributions = await loop.run_in_executor(None, collect, self.registry)
-        self._add_spec_kinds()
-        self._recorder.sinks = self._sinks()
-        self._recorder.start()
-        self._invoker.tracing.refresh()
-        self._tracing_task = loop.create_task(self._keep_looking_for_a_tracer())
-        self._faces = Faces(
-            self._contributions.faces, self.registry.report, timeout=self.settings.open_timeout
-        )
-        await self._start_folder()
-        await self._start_bus()
-        await self._faces.start(self)
         self.ready = True
 
     async def stop(self, drain: float | None = None) -> None:
@@ -207,36 +146,11 @@ class Host:
         ``engine_unavailable``.
         """
         self.ready = False
+        drain = self.settings.drain_seconds if drain is None else drain
         if self._agents is not None:  # while tools can still be called: no turn loses one
-            await self._agents.close(self.settings.drain_seconds if drain is None else drain)
+            await self._agents.close(drain)
         self._invoker.accepting = False
-        async with self._ending:
-            await self._stop(self.settings.drain_seconds if drain is None else drain)
-
-    async def _stop(self, drain: float) -> None:
-        if self._following is not None:
-            await self._following.stop()
-        await self._invoker.end_held(asyncio.current_task())  # which cannot read on while it stops the host
-        await self._drained(drain)
-        stopped = self._invoker.stop_waiting()
-        await self._invoker.end_held()  # a reader that has stopped reading would never let them end
-        if stopped:
-            await self._drained(2.0)
-            await self._invoker.end_held()
-        if self._faces is not None:
-            await self._faces.stop()
-        if self.bus is not None:
-            await self.bus.stop()
-        await self._close_engines()
-        await self._invoker.close()
-        if self._tracing_task is not None:
-            self._tracing_task.cancel()
-            await asyncio.wait({self._tracing_task})
-        await asyncio.get_running_loop().run_in_executor(None, self._recorder.stop)
-        if self._audit is not None:
-            self._audit.close()
-        while self._unregister:
-            self._unregister.pop()()
+        await self._life.stop(drain)
 
     def abandon(self) -> None:
         """End every call now with ``outcome_unknown``, for a process that ends without :meth:`stop`."""
@@ -277,7 +191,7 @@ class Host:
         ``timeout`` in seconds can only shorten what the function and the host allow. Raises the errors
         of :mod:`enginehost.errors`.
         """
-        _check_types(name, caller, timeout)
+        check_types(name, caller, timeout)
         invoker = self._invoker
         return await invoker.call(invoker.new_call(name, caller), arguments, timeout=timeout)
 
@@ -290,7 +204,7 @@ class Host:
         timeout: float | None = None,
     ) -> AsyncGenerator[Any, None]:
         """The items of a streaming function as they come; the one result of a plain one."""
-        _check_types(name, caller, timeout)
+        check_types(name, caller, timeout)
         invoker = self._invoker
         return invoker.stream(invoker.new_call(name, caller), arguments, timeout=timeout)
 
@@ -358,7 +272,7 @@ class Host:
 
         Raises ``UnknownFunction`` (also where the caller may not view it) and ``EngineUnavailable``.
         """
-        _check_types(name, caller)
+        check_types(name, caller)
         return self._invoker.entry(name, caller or LOCAL)
 
     async def prepare(self, name: str) -> None:
@@ -398,6 +312,10 @@ class Host:
         """
         return self._tools.resolve(name, kind, lambda one: self.visible(one, caller or LOCAL))
 
+    def face_names(self, kind: str) -> FaceNames:
+        """The names of all functions on faces of ``kind``; :meth:`resolve` is the way back."""
+        return self._tools.face_names(kind)
+
     def llm(self, name: str = "") -> LLMService:
         """The service that talks to a model engine: by its id, its name, or a part of the model's id.
 
@@ -431,21 +349,18 @@ class Host:
         """Who may view and call what, now."""
         return self._invoker.policy
 
+    @property
+    def bus(self) -> Databus | None:
+        """The host's place on the databus, while it has one."""
+        return self._life.bus
+
     def problems(self) -> list[Diagnostic]:
         """Everything that is wrong now: files, name conflicts, plugins, the folder, the databus."""
         return self.own_problems() + self.catalog.diagnostics()
 
     def own_problems(self) -> list[Diagnostic]:
         """What is wrong with no engine: policy, folder, databus, plugins, what is no file in the folder."""
-        found = [*self._problems, *doubts(self.settings, self.folder)]
-        found += unknown_faces(self.policy, self._contributions.faces)
-        found += self.bus.problems() if self.bus is not None else []
-        if self._following is not None:
-            found += [*self._following.problems(), *self._following.unusable()]
-        return found + [
-            Diagnostic(problem.distribution, 0, 0, Severity.WARNING, "plugin", str(problem), problem.hint)
-            for problem in self.registry.problems
-        ]
+        return self._life.problems()
 
     def metrics(self, caller: Caller | None = None) -> bytes:
         """Prometheus text, with a row for each function that ``caller`` may view and one for the others.
@@ -464,52 +379,22 @@ class Host:
 
     async def add_engine(self, record: EngineRecord, engine: IFunctionEngine) -> None:
         """Serve an engine that has no file (a program's own). Raises what its ``open`` raises."""
-        if record.engine_id in self.catalog.records:
-            raise ValueError(f"there is an engine with the id {record.engine_id!r} already")
-        context = getattr(engine, "context", None)
-        if isinstance(context, EngineContext) and context.agents is no_sessions:
-            engine.context = replace(context, agents=self.agents, lacks=self._lacks)
-        try:
-            await engine.open()
-            functions = functions_of(engine)
-        except BaseException:
-            await engine.close()
-            raise
-        record.engine = engine
-        if record.state is not EngineState.READY:
-            record.move(EngineState.READY)
-        self._added[record.engine_id] = record
-        self.catalog.put(record, functions)
-        self._look_for_news()
+        await self._life.added.add(record, engine)
 
     async def remove_engine(self, engine_id: str) -> None:
         """Take an engine of :meth:`add_engine` out again and close it."""
-        record = self._added.pop(engine_id)
-        self.catalog.remove(engine_id)
-        self._look_for_news()
-        record.move(EngineState.CLOSING)
-        if record.engine is not None:
-            await record.engine.close()
+        await self._life.added.remove(engine_id)
 
     def reload_policy(self) -> None:
         """Read the policy file again. Raises ``ConfigError``; then the old policy stays."""
-        policy = self.settings.policy
-        if policy is None or policy.file is None:
+        if self._policy_source.file is None:
             _log.info("no policy file is set, so there is none to read again")
             return
-        try:
-            self._invoker.policy = self._read_policy()
-        except ConfigError as error:
-            self._note("policy", error)
-            raise
-        self._problems = [found for found in self._problems if found.code != "policy"]
-        written = self._invoker.policy.written
-        rules = f"{len(written.rules)} rule{'' if len(written.rules) == 1 else 's'}"
-        _log.info("the policy was read again: default %s, %s", written.default, rules)
+        self._invoker.policy = self._policy_source.read_again()
         self.catalog.version += 1
         if self.bus is not None:
             self.bus.refresh()
-        self._look_for_news()
+        self._life.look_for_news()
 
     # Inside
 
@@ -535,169 +420,8 @@ class Host:
         call = CURRENT.get()
         return self.entry(self.resolve(name), call.caller if call is not None else None).signature
 
-    def _look_for_news(self) -> None:
-        if self._engines is not None:
-            self._engines.news.look()
-
     def _encode(self, result: Any, runtime: Runtime) -> bytes:
         data = encode(result, allow_nan=self.settings.allow_nan)
         if len(data) > runtime.max_result_bytes:
             raise TooLarge(f"the result of {runtime.name}", limit=runtime.max_result_bytes, size=len(data))
         return data
-
-    def face_names(self, kind: str) -> FaceNames:
-        """The names of all functions on faces of ``kind``; :meth:`resolve` is the way back."""
-        return self._tools.face_names(kind)
-
-    def _sinks(self) -> list[Sink]:
-        sinks: list[Sink] = []
-        if self._log_stream is not None:
-            wanted = self.settings.log.format
-            console = wanted == "console" or (wanted == "auto" and self._log_stream.isatty())
-            sinks.append(
-                console_log(self._log_stream, self.redactor)
-                if console
-                else json_log(self._log_stream, self.redactor)
-            )
-        if self.settings.audit.path is not None:
-            self._audit = AuditFile(
-                self.settings.audit.path, values=self.settings.audit.values, redact=self.redactor
-            )
-            sinks.append(self._audit)
-        return sinks + [each(observe, self.redactor) for observe in self._contributions.observers]
-
-    def _add_spec_kinds(self) -> None:
-        for kind, mapper in self._contributions.signature_mappers.items():
-            if kind not in spec_kinds():  # another host in this process has the plugin's kind already
-                self._unregister.append(register_spec_kind(kind, mapper))
-
-    async def _keep_looking_for_a_tracer(self) -> None:
-        while True:
-            await asyncio.sleep(1.0)
-            self._invoker.tracing.refresh()
-
-    async def _start_folder(self) -> None:
-        if self.folder is None:
-            self._invoker.not_yet = ""
-            return
-        secrets = Secrets(
-            folder=self.settings.secrets.folder,
-            env_prefix=self.settings.secrets.env_prefix,
-            stores=self._contributions.secrets,
-            engine_stores=self._contributions.engine_secrets,
-            redactor=self.redactor,
-        )
-        loop = asyncio.get_running_loop()
-
-        def changed(path: Path) -> None:
-            if self._engines is not None:
-                with suppress(RuntimeError):  # the loop has closed meanwhile
-                    loop.call_soon_threadsafe(self._engines.functions_changed, path)
-
-        def failed(record: EngineRecord, reason: str, cause: BaseException | None) -> None:
-            if self._engines is not None:
-                with suppress(RuntimeError):  # the loop has closed meanwhile
-                    loop.call_soon_threadsafe(self._engines.engine_failed, record, reason, cause)
-
-        def opening(path: Path, doing: str) -> None:
-            if self._engines is not None:
-                with suppress(RuntimeError):  # the loop has closed meanwhile
-                    loop.call_soon_threadsafe(self._engines.engine_opening, path, doing)
-
-        self._engines = Engines(
-            self.catalog,
-            folder_loader(
-                self.registry,
-                secrets,
-                self.settings,
-                self.folder,
-                changed,
-                failed,
-                opening,
-                ahead=self._ahead,
-                agents=self.agents,
-                lacks=self._lacks,
-            ),
-            self.folder,
-            open_timeout=self.settings.open_timeout,
-            drain_seconds=self.settings.drain_seconds,
-        )
-        try:
-            self._following = Following(self.folder, self._engines, self._policy_file(), self._policy_seen)
-            self._engines.news.also(lambda: unknown_faces(self.policy, self._contributions.faces))
-            await self._following.load()
-            await self._engines.opened(self.settings.open_timeout + 1.0, patient=not self._watch)
-            self._engines.news.start()
-        finally:
-            self._invoker.not_yet = ""
-        if self._watch:
-            self._following.start(self._policy_changed)
-
-    def _policy_file(self) -> Path | None:
-        policy = self.settings.policy
-        return policy.file.absolute() if policy is not None and policy.file is not None else None
-
-    def _read_policy(self) -> Policy:
-        bus = self._databus
-        if bus is None or isinstance(bus, str):
-            return policy_for(self.settings)
-        return policy_for(self.settings, allow_unsigned=bus.allow_unsigned, reachable=not bus.loopback)
-
-    def _policy_changed(self) -> None:
-        try:
-            self.reload_policy()
-        except ConfigError as error:
-            _log.error("the policy file is wrong and the old policy stays: %s", error)
-
-    def _note(self, code: str, error: ConfigError) -> None:
-        self._problems = [found for found in self._problems if found.code != code]
-        self._problems += error_diagnostics(error, code)
-
-    def _check_bus(self, *, known: bool) -> None:
-        """Tell mistakes that show without joining. ``known``: the plugins are those that are installed."""
-        if self._databus is None or self.settings.databus.enabled is False:
-            return
-        from enginehost.databus.config import config_for
-        from enginehost.databus.preflight import require_usable
-
-        config = config_for(self._databus, self.settings)
-        if config is not None:
-            require_usable(config, (lambda: collect(PluginRegistry()).transports) if known else None)
-
-    async def _start_bus(self) -> None:
-        from enginehost.databus import Databus
-        from enginehost.databus.config import config_for
-
-        config = config_for(self._databus, self.settings)
-        if config is None:
-            return
-
-        bus = Databus(self, config, self._contributions.transports)
-        try:
-            await bus.start()
-        except EngineHostError as error:
-            # What was asked for by name and does not exist is a mistake; no bus at all may be as well.
-            asked = self._databus != "auto" or self.settings.databus.enabled is True
-            if asked or isinstance(error, ConfigError):
-                raise
-            _log.warning("databus unavailable: %s", error.message, extra=IN_PROBLEMS)
-            hint = "run with --no-bus, or see `enginehost doctor` and `enginehost databus`"
-            problem = ConfigError(f"databus unavailable: {error.message}", hint=hint)
-            self._note("databus", problem)
-        else:
-            self.bus = bus
-
-    async def _drained(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        while self._invoker.in_flight and loop.time() < until:  # noqa: ASYNC110 - an event would cost each call
-            await asyncio.sleep(0.01)
-
-    async def _close_engines(self) -> None:
-        for engine_id in tuple(self._added):
-            try:
-                await self.remove_engine(engine_id)
-            except Exception:  # noqa: BLE001 - the plugin boundary: one engine's close must not stop the others
-                _log.exception("engine %s did not close cleanly", engine_id)
-        if self._engines is not None:
-            await self._engines.close()

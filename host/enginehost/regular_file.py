@@ -7,7 +7,25 @@ import os
 import stat
 from pathlib import Path
 
+from enginehost.errors import ConfigError
+
 _BLOCK = 1 << 20
+
+
+def read_utf8(path: Path, most: int) -> str:
+    """The text of a file of at most ``most`` bytes. Raises :class:`ConfigError`, with the line if known."""
+    try:
+        data = read_regular(path, most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is not usable"
+        raise ConfigError(f"the file cannot be read: {reason}", path=str(path)) from error
+    if len(data) > most:
+        raise ConfigError(f"the file has more than {most} bytes", path=str(path))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError("the file is not UTF-8", path=str(path), line=line) from error
 
 
 def read_regular(path: Path, most: int) -> bytes:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _TEXTS: Mapping[str, str] = {
     "greater_than": "has to be above {gt}",
@@ -42,6 +45,12 @@ def fault_text(fault: Mapping[str, Any]) -> str:
         return _TEXTS[kind].format(**{name: _number(value) for name, value in context.items()})
     text = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text.replace("Input should be", "has to be").replace("Input should", "has to")
+
+
+def first_fault(error: ValidationError) -> str:
+    """Where the first fault is, and what pydantic says of it."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 _UNPARSED = {"int_parsing", "int_type", "int_from_float", "float_parsing", "float_type", "finite_number"}

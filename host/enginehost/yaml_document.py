@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from enginehost.errors import ConfigError
-from enginehost.regular_file import read_regular
+from enginehost.regular_file import read_utf8
 
 if TYPE_CHECKING:
     from yaml import MappingNode, Node, SequenceNode
@@ -47,19 +47,7 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """The YAML document in ``path``. Raises :class:`ConfigError` for whatever is wrong with it."""
-    try:
-        data = read_regular(path, MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not usable"
-        raise ConfigError(f"the file cannot be read: {reason}", path=str(path)) from error
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"the file has more than {MAX_BYTES} bytes", path=str(path))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError("the file is not UTF-8", path=str(path), line=line) from error
-    return parse_document(text, str(path))
+    return parse_document(read_utf8(path, MAX_BYTES), str(path))
 
 
 def parse_document(text: str, path: str = "") -> Document:

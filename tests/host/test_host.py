@@ -104,11 +104,11 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
     before = snapshot()
     entered = asyncio.Event()
 
-    async def never(self: Host) -> None:
+    async def never(*_: object) -> None:
         entered.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Host, "_start_bus", never)
+    monkeypatch.setattr("enginehost.host_life.join_bus", never)
     host = Host(tmp_path, None, settings=settings())
     starting = asyncio.create_task(host.start())
     await entered.wait()

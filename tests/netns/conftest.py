@@ -15,7 +15,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from tests.host.databus.conftest import Peer
+from tests.host.databus.peer_process import Peer
 from tests.netns import namespaces
 from tests.netns.namespaces import PATIENCE, LossyNetwork, Network
 

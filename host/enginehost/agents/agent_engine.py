@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from enginehost.agents.asking import ask, ask_stream
+from enginehost.agents.building import Built
 from enginehost.agents.contract import AgentSpec
 from enginehost.agents.offers import agent_signature
 from enginehost.agents.skills import Skill
@@ -17,7 +19,7 @@ _AFTER_THE_TURN = 10.0
 
 
 class AgentEngine(AbstractFunctionEngine):
-    """An agent. A subclass sets :attr:`spec` when it is made, and :attr:`skill_library` where it has any.
+    """An agent. A subclass sets :attr:`spec` when it is made, or calls :meth:`be`.
 
     Its function takes ``message`` and ``conversation_id``, and gives the answer's text; with
     :attr:`streams` item by item, as the agent says it. It may take as long as a turn, where the file says
@@ -29,6 +31,16 @@ class AgentEngine(AbstractFunctionEngine):
     spec: AgentSpec
     skill_library: Mapping[str, Skill] = {}
     streams: bool = False
+    _files: tuple[Path, ...] = ()
+
+    def be(self, built: Built, *, streams: bool) -> None:
+        """Be the agent that was built of keys and files."""
+        self.spec, self.skill_library, self.version = built.spec, built.skills, built.version
+        self.streams, self._files = streams, tuple(built.files)
+
+    def watched(self) -> Sequence[Path]:
+        """AGENT.md, the skills, and what else the agent was made of."""
+        return self._files
 
     @property
     def opens_at_once(self) -> bool:

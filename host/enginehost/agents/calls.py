@@ -16,11 +16,13 @@ import orjson
 
 from enginehost.agents import limits, offers
 from enginehost.agents.contract import OnLimit, Tool, UnknownOutcome
+from enginehost.agents.delegation import delegate
 from enginehost.agents.durable import DurableWriting
 from enginehost.agents.ledger import CallState
 from enginehost.agents.rows import (
     Decision,
     Question,
+    decision_of,
     failure,
     failure_text,
     question,
@@ -238,7 +240,7 @@ class Calls:
         runner = self._runner
         try:
             with runner.agents.spans.tool(ready.tool.name, ready.state.id):
-                waits = await runner.agents.delegate(runner, ready.state.call, ready.tool.name, ready.args)
+                waits = await delegate(runner, ready.state.call, ready.tool.name, ready.args)
         except EngineHostError as error:
             await self.give(failure(ready.state.call, error))
             return
@@ -275,14 +277,13 @@ class Result:
         """A further piece."""
         if self._late:
             return
-        if self._writing is None:
-            self._parts.append(text)
-            self._size += len(text)
-            if self._size <= _AT_ONCE:
-                return
-            await self._begin()
+        if self._writing is not None:
+            await _through(self._writing, text)
             return
-        await self._through(text)
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size > _AT_ONCE:
+            await self._begin()
 
     async def finish(self, *, error: bool = False) -> None:
         """It is whole."""
@@ -317,18 +318,18 @@ class Result:
             Role.TOOL, Type.TOOL_RESULT, query=result_query(self._call, **self._more), status=Status.OPEN
         )
         try:
-            self._writing = await self._calls.begin(row)
+            writing = self._writing = await self._calls.begin(row)
         except Settled:
             self._late = True
             return
         parts, self._parts = self._parts, []
         for part in parts:
-            await self._through(part)
+            await _through(writing, part)
 
-    async def _through(self, text: str) -> None:
-        writing = self._writing
-        for start in range(0, len(text), _AT_ONCE) if writing is not None else ():
-            await writing.write(text[start : start + _AT_ONCE])  # pyright: ignore[reportOptionalMemberAccess]
+
+async def _through(writing: DurableWriting, text: str) -> None:
+    for start in range(0, len(text), _AT_ONCE):
+        await writing.write(text[start : start + _AT_ONCE])
 
 
 def _headed(row: Message, query: Mapping[str, Any]) -> Message:
@@ -342,7 +343,7 @@ def is_safe_again(tool: Tool) -> bool:
 
 def said(call: Message, decided: Message, told: str = "") -> Message:
     """The result that a person's decision gives a call that does not run."""
-    if Decision(str((decided.query or {})["decision"])) is Decision.ANSWER:
+    if decision_of(decided) is Decision.ANSWER:
         return result(call, orjson.dumps(decided.content).decode())
     if told:
         reason = f"{told}; a person decided that it does not run again"

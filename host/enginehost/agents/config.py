@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat, PositiveInt
 
 from enginehost.agents.contract import ApprovalPolicy, OnLimit, ToolSelection, TurnLimits, UnknownOutcome
-from enginehost.config import BadValue, EngineConfig
+from enginehost.config import BadValue, EngineConfig, lower_case
 
 EVERYTHING = "*"
 """In the place of names: all there are."""
@@ -21,10 +21,6 @@ def _words(value: list[str] | str) -> list[str]:
     """Names, from a JSON list or with commas or blanks between them."""
     listed = [one for one in re.split(r"[,\s]+", value) if one] if isinstance(value, str) else value
     return list(dict.fromkeys(listed))
-
-
-def _lower(value: Any) -> Any:
-    return value.strip().lower() if isinstance(value, str) else value
 
 
 def _check_approval(value: list[str]) -> list[str]:
@@ -95,7 +91,7 @@ class AgentConfig(EngineConfig):
         " `destructive` (what says so of itself), `every` (all that are not read-only), `none`, names of"
         " functions, or patterns such as `delete_*`.",
     )
-    on_unknown_outcome: Annotated[UnknownOutcome, BeforeValidator(_lower)] = Field(
+    on_unknown_outcome: Annotated[UnknownOutcome, BeforeValidator(lower_case)] = Field(
         default=UnknownOutcome.ASK,
         description="What happens to a call whose process died while it ran, unless it may be repeated: `ask`"
         " a person, `fail` it, or `retry`.",
@@ -115,7 +111,7 @@ class AgentConfig(EngineConfig):
         default=200_000,
         description="Characters of a function's result that the model is shown; all of it is stored.",
     )
-    on_limit: Annotated[OnLimit, BeforeValidator(_lower)] = Field(
+    on_limit: Annotated[OnLimit, BeforeValidator(lower_case)] = Field(
         default=OnLimit.STOP,
         description="What happens at a limit: `stop` the turn with a notice, or `ask` a person whether it may"
         " go on as long again.",

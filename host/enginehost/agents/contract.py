@@ -175,8 +175,7 @@ class Turn:
     @property
     def tokens(self) -> int:
         """All tokens that the turn has used, cached ones too."""
-        used = self.usage
-        return used.input + used.cached + used.cache_written + used.output
+        return self.usage.total
 
     def stop(self, reason: str) -> None:
         """End the turn after this step: calls that have not run are settled as not run, with ``reason``."""

@@ -32,9 +32,7 @@ CHAIN: ContextVar[tuple[str, ...]] = ContextVar("enginehost_agents", default=())
 _NAMESPACE = uuid.UUID("8c5b5c0e-6d0f-5a39-9a3c-5a1f3d6f0b77")
 
 
-async def delegate(
-    agents: AgentService, runner: Runner, call: Message, name: str, args: Mapping[str, Any]
-) -> bool:
+async def delegate(runner: Runner, call: Message, name: str, args: Mapping[str, Any]) -> bool:
     """Ask agent ``name``, and wait for its turn; whether that waits for a person.
 
     Raises ``InvalidRequest`` where agents call each other too deep, and ``Overloaded`` where the conversation
@@ -44,7 +42,7 @@ async def delegate(
     conversation = str(
         args.get("conversation_id") or uuid.uuid5(_NAMESPACE, f"{call.session} {call.call_id}")
     )
-    child = await agents.start(conversation, agent=name, owner=runner.session.caller)
+    child = await runner.agents.start(conversation, agent=name, owner=runner.session.caller)
     runner.data.setdefault("children", {})[call.call_id] = child.id
     run = await _asked(child, call)
     if run is None:
@@ -52,7 +50,7 @@ async def delegate(
         sequence = await _question(child, str(args["message"]), derived="conversation_id" not in args)
         run = await child.begin_turn(sequence, alone=True, data={"chain": chain, "parent": parent})
     try:
-        ended = await agents.wait(run)
+        ended = await runner.agents.wait(run)
     except asyncio.CancelledError:
         if runner.breaks_off:
             await child.cancel()

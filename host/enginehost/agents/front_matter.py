@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from enginehost.errors import ConfigError
-from enginehost.regular_file import read_regular
+from enginehost.regular_file import read_utf8
 from enginehost.yaml_document import Document, parse_document
 
 MAX_BYTES = 1 << 20
@@ -43,19 +43,7 @@ class Markdown:
 
 def read_markdown(path: Path) -> Markdown:
     """The file at ``path``. Raises :class:`ConfigError` with the line of whatever is wrong with it."""
-    try:
-        data = read_regular(path, MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not usable"
-        raise ConfigError(f"the file cannot be read: {reason}", path=str(path)) from error
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"the file has more than {MAX_BYTES} bytes", path=str(path))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError("the file is not UTF-8", path=str(path), line=line) from error
-    return parse_markdown(text, path)
+    return parse_markdown(read_utf8(path, MAX_BYTES), path)
 
 
 def parse_markdown(text: str, path: Path) -> Markdown:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from enginehost.agents.rows import Decision, Question, tool_of
+from enginehost.agents.rows import Decision, Question, decision_of, tool_of
 from enginehost.llm.message import Message, Role, Status, Type, Usage
 from enginehost.store.port import Owner
 
@@ -62,7 +62,7 @@ class CallState:
     def decided(self, question_id: str) -> Decision | None:
         """What was decided about a question."""
         row = self.decisions.get(question_id)
-        return Decision(str((row.query or {})["decision"])) if row is not None else None
+        return decision_of(row) if row is not None else None
 
 
 class Ledger:
@@ -126,13 +126,13 @@ class Ledger:
     @property
     def allowance(self) -> int:
         """How many times the limits may be used up: once, and once more each time that a person says so."""
-        agreed = [one for one in self.limit_decisions.values() if _decision_of(one) is Decision.APPROVE]
+        agreed = [one for one in self.limit_decisions.values() if decision_of(one) is Decision.APPROVE]
         return 1 + len(agreed)
 
     @property
     def refused_limit(self) -> bool:
         """Whether a person said that the turn may not go on."""
-        return any(_decision_of(one) is not Decision.APPROVE for one in self.limit_decisions.values())
+        return any(decision_of(one) is not Decision.APPROVE for one in self.limit_decisions.values())
 
     def next_limit_question(self) -> str:
         """The id of the next question to go on."""
@@ -210,7 +210,3 @@ def added(one: Usage, more: Usage) -> Usage:
 def _number(row: Message, name: str) -> int:
     found = (row.query or {}).get(name)
     return found if isinstance(found, int) else 0
-
-
-def _decision_of(row: Message) -> Decision:
-    return Decision(str((row.query or {})["decision"]))

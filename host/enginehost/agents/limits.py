@@ -18,26 +18,22 @@ def reached(turn: Turn, allowance: int, seconds: float) -> str:
         (seconds, most.seconds, "seconds"),
     ):
         if limit is not None and used >= limit * allowance:
-            return _text(used, limit * allowance, unit)
+            return _text(limit * allowance, unit)
     return ""
 
 
 def calls_left_out(limits: TurnLimits, number: int, allowance: int) -> str:
     """Whether the call with this number (from 1) is one too many, in words."""
     most = limits.tool_calls
-    return (
-        _text(number, most * allowance, "tool calls")
-        if most is not None and number > most * allowance
-        else ""
-    )
+    return _text(most * allowance, "tool calls") if most is not None and number > most * allowance else ""
 
 
 def seconds_text(limits: TurnLimits) -> str:
     """What is said when a turn has run too long."""
-    return f"the turn has run for the {limits.seconds or 0:g} seconds that its agent may take"
+    return _text(limits.seconds or 0, "seconds")
 
 
-def _text(used: float, limit: float, unit: str) -> str:
+def _text(limit: float, unit: str) -> str:
     if unit == "seconds":
         return f"the turn has run for the {limit:g} seconds that its agent may take"
     return f"the turn has used up the {limit:g} {unit} that its agent may take"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from enginehost.agents.contract import AgentSpec, Tool, ToolSelection
@@ -71,12 +71,6 @@ def by_name(tools: Iterable[Tool], spec: AgentSpec) -> dict[str, Tool]:
         if tool.name != spec.name:
             offered.setdefault(tool.name, tool)
     return offered
-
-
-def shown_names(offered: Collection[str]) -> dict[str, str]:
-    """The names that the model is shown, by the function's own."""
-    names = FaceNames(offered, FACE)
-    return {name: names.to_face(name) for name in offered}
 
 
 def find(offered: Mapping[str, Tool], name: str) -> Tool | None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from enginehost.agents.agent_engine import AgentEngine
@@ -58,13 +57,7 @@ class Agent(AgentEngine):
             description=self.described,
             functions=tools_of(self),
         )
-        self.spec, self.skill_library, self.version = built.spec, built.skills, built.version
-        self.streams = self.said.stream
-        self._files = tuple(built.files)
-
-    def watched(self) -> Sequence[Path]:
-        """What the agent was made of beside its class."""
-        return self._files
+        self.be(built, streams=self.said.stream)
 
     def as_agent(self) -> dict[str, Any]:
         """What another process has to know to offer it. Raises ``ConfigError`` for what cannot go there."""
@@ -89,13 +82,7 @@ class WorkerAgent(AgentEngine):
         config = AgentConfig.model_validate(told["config"])
         super().__init__(context, config)
         built = build(config, context, name=told["name"], description=told["about"], functions=functions)
-        self.spec, self.skill_library, self.version = built.spec, built.skills, built.version
-        self.streams = config.stream
-        self._files = tuple(built.files)
-
-    def watched(self) -> Sequence[Path]:
-        """What it was made of in this process."""
-        return self._files
+        self.be(built, streams=config.stream)
 
 
 def _listed(value: Any) -> Sequence[Any]:

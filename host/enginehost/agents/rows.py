@@ -79,6 +79,11 @@ def decision(
     return Message(Role.USER, Type.APPROVAL, text, query=said)
 
 
+def decision_of(row: Message) -> Decision:
+    """What a row of :func:`decision` says."""
+    return Decision(str((row.query or {})["decision"]))
+
+
 def notice(reason: str) -> Message:
     """Why a turn stopped."""
     return Message(Role.SYSTEM, Type.TEXT, reason, query={"kind": NOTICE})

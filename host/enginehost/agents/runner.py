@@ -127,7 +127,7 @@ class Runner:
     async def _carry_on(self) -> None:
         if self.run.epoch > 1:
             await self.store.close_open(self.fence, self.session.owner)
-            await self._read()
+            await self.read()
         if self.run.cancel:
             await self.end(RunState.CANCELLED)
             return
@@ -144,7 +144,7 @@ class Runner:
                 await self.end(RunState.DONE, said=self.turn.stopped)
                 return
             if self.ledger.answered:
-                await self._read()
+                await self.read()
                 if not self.ledger.user_waits:
                     await self.end(RunState.DONE)
                     return
@@ -255,7 +255,8 @@ class Runner:
                 tools[name] = Tool(Function(signature, _never), agent=True)
         self.turn.offered = tools
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
+        """Enter in the books what others wrote."""
         await self.ledger.read(self.store, self.session.id, self.session.owner)
         self._upto = max(self._upto, self.ledger.upto)
         self._counts()
@@ -267,10 +268,6 @@ class Runner:
             len(ledger.calls),
             ledger.usage,
         )
-
-    async def read(self) -> None:
-        """Enter in the books what others wrote."""
-        await self._read()
 
     async def write(self, rows: list[Message]) -> list[Message]:
         """Store rows and enter them in the books."""
@@ -292,7 +289,7 @@ class Runner:
         """Wait for a person, or for results from outside, holding nothing."""
         before = self.calls.standing()
         await self.change(RunState.PAUSED)
-        await self._read()  # what was decided meanwhile found the run running, and woke nobody
+        await self.read()  # what was decided meanwhile found the run running, and woke nobody
         if self.calls.standing() != before:
             await self.agents.resume(self.run)
 
@@ -307,7 +304,7 @@ class Runner:
     async def end(self, state: RunState, *, said: str = "", error: dict[str, Any] | None = None) -> None:
         """End the turn: no call stays without a result, then subscribers get the end from the store."""
         if self.ledger.open_calls():
-            await self._read()
+            await self.read()
         reason = said or ("the turn was cancelled" if state is RunState.CANCELLED else "the turn failed")
         code = "stopped" if said else str(state)
         for open_call in self.ledger.open_calls():
@@ -328,7 +325,7 @@ class Runner:
         except Exception:  # noqa: BLE001 - a harness is its author's code; the turn has ended
             _log.exception("after_turn of agent %r failed", self.spec.name)
         if state is RunState.DONE:
-            await self._read()
+            await self.read()
             if self.ledger.user_waits:  # said in the moment in which the turn ended
                 await self.session.begin_turn(self.ledger.last_user)
 

@@ -12,9 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from typing import Any
 
-from enginehost.agents import delegation
 from enginehost.agents.contract import AgentSpec, ToolSelection
 from enginehost.agents.counts import Counts
 from enginehost.agents.durable import Durable, StoreTrouble
@@ -28,7 +26,8 @@ from enginehost.agents.spans import Spans
 from enginehost.call import current_call
 from enginehost.caller import LOCAL, Caller
 from enginehost.errors import EngineHostError, InvalidRequest, UnknownSession
-from enginehost.llm.message import Message, new_id, system
+from enginehost.llm.message import Message, new_id
+from enginehost.llm.message import system as system_row
 from enginehost.signature import FunctionSignature
 from enginehost.store.port import Fenced, Run, RunState, SessionInfo, Store
 
@@ -220,15 +219,14 @@ class AgentService:
         if id is not None and (first := await self._first_row(id, caller)) is not None:
             return AgentSession(self, id, caller, given.over(options_of(first)))
         session = AgentSession(self, id or new_id(), caller, given)
-        await self.store.append(session.id, [given.row(), *_system_rows(system)], session.owner)
+        rows = [given.row(), *([system_row(system)] if system else ())]
+        await self.store.append(session.id, rows, session.owner)
         return session
 
     async def _first_row(self, id: str, caller: Caller) -> Message | None:
         try:
             rows = await self.store.history(id, owner_of(caller), limit=1)
-        except EngineHostError as error:
-            if not isinstance(error, UnknownSession):
-                raise
+        except UnknownSession:
             return None  # nobody's, or somebody else's: then the first write says so
         return rows[0] if rows else None
 
@@ -321,11 +319,3 @@ class AgentService:
             else:
                 await asyncio.sleep(pause)
                 pause = min(0.25, pause * 1.5)
-
-    async def delegate(self, runner: Runner, call: Message, name: str, args: Mapping[str, Any]) -> bool:
-        """Let another agent answer a call of a turn; whether it waits for a person. See ``delegation``."""
-        return await delegation.delegate(self, runner, call, name, args)
-
-
-def _system_rows(text: str) -> list[Message]:
-    return [system(text)] if text else []

@@ -14,6 +14,7 @@ from enginehost.call import Call
 from enginehost.engine import Annotations, Approval, Function, Limits, run_mode
 from enginehost.errors import InvalidArguments
 from enginehost.signature import FunctionSignature
+from enginehost.value_faults import first_fault
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _MARK = "__enginehost_tool__"
@@ -110,9 +111,7 @@ def typed_function(method: Callable[..., Any], mark: Mark) -> Function:
         try:
             values = model.model_validate(arguments)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise InvalidArguments(f"{own}: {where}: {first['msg']}") from None
+            raise InvalidArguments(f"{own}: {first_fault(error)}") from None
         given = {name: getattr(values, field) for field, name in names.items()}
         return method(**given, **({takes_call: call} if takes_call else {}))
 

@@ -121,6 +121,8 @@ class Advertiser:
                 await self._offering.withdraw(self._offering.names)
         except TimeoutError:
             log.warning("peers are slow to hear that functions go; leaving the bus tells them too")
+        except Exception:  # the plugin boundary: the host stops in any case
+            log.exception("peers do not hear that functions go; leaving the bus tells them")
 
     def _heard(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -174,7 +176,10 @@ class Advertiser:
     async def _write(self, batch: Mapping[str, Entry | None]) -> None:
         entries = [entry for entry in batch.values() if entry is not None and _ours(entry)]
         rights = {entry.name: self._rights(entry.signature) for entry in entries}
-        await self._offering.withdraw([name for name in batch if not rights.get(name, 0) & VIEW])
+        gone = [name for name in batch if not rights.get(name, 0) & VIEW]
+        for name in gone:
+            self._told.pop(name, None)
+        await self._offering.withdraw(gone)
         offered = [entry.signature for entry in entries if rights[entry.name] & VIEW]
         if offered:
             described = await asyncio.to_thread(self._describe, offered, rights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -20,6 +21,8 @@ from enginehost.json_arguments import read_object
 from enginehost.signature import FunctionSignature
 from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import LARGE, aside
+
+log = logging.getLogger("enginehost.databus")
 
 
 class CallPath(Protocol):
@@ -74,7 +77,12 @@ class Answering:
     def _repeat(self, reply: ExecutionReply, to: ReturnAddress) -> None:
         task = asyncio.get_running_loop().create_task(self._replies.send(reply, to, last=False))
         self._repeating.add(task)
-        task.add_done_callback(self._repeating.discard)
+        task.add_done_callback(self._repeated)
+
+    def _repeated(self, task: asyncio.Task[bool]) -> None:
+        self._repeating.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a reply on the databus could not be sent again", exc_info=error)
 
     async def answer(self, running: Running) -> bool:
         """Answer a request; whether its final reply could be sent."""
@@ -96,9 +104,11 @@ class Answering:
 
     async def _last(self, running: Running, reply: ExecutionReply) -> bool:
         running.over = True
-        if running.metadata.requester:
-            self._kept.add(running.known, reply, running.to)
-        return await self._replies.send(reply, running.to)
+        try:
+            return await self._replies.send(reply, running.to)
+        finally:  # not before: nobody is given it again while this task runs
+            if running.metadata.requester:
+                self._kept.add(running.known, reply, running.to)
 
     async def cut_short(self, running: Running) -> bool:
         """Say why a request ends that was cancelled, where there is somebody to hear it."""

@@ -21,7 +21,7 @@ from enginehost.databus.identity import Identity, names_file
 from enginehost.databus.link import DISCOVERY_SECONDS, Link
 from enginehost.databus.metadata import is_incarnation, partition_of
 from enginehost.databus.pause import Pulse
-from enginehost.databus.peers import LOST, told
+from enginehost.databus.peers import LOST, LOST_HINT, told
 from enginehost.databus.port import Transport
 from enginehost.databus.proof import Proofs, proofs_of
 from enginehost.databus.respond import Responder
@@ -132,7 +132,7 @@ class Databus:
             lambda signature: self._rights(guard, signature),
             stats=self._host.stats,
             guard=guard,
-            second_era="genesis2" in config.profiles,
+            second_era=config.second_era,
         )
         responder = Responder(
             self._host,
@@ -282,8 +282,7 @@ class Databus:
 def _doubts(config: DatabusConfig, transport: Transport) -> Iterator[Diagnostic]:
     """What somebody should look at, though the host is on the bus."""
     if lost := transport.describe().get(LOST):
-        hint = "mend the names in the setting databus.peers, or name addresses"
-        yield Diagnostic("databus", 0, 0, Severity.WARNING, "databus-peers", told(lost), hint)
+        yield Diagnostic("databus", 0, 0, Severity.WARNING, "databus-peers", told(lost), LOST_HINT)
     if message := missing_trust(config):
         log.warning("databus: %s", message, extra=IN_PROBLEMS)
         yield Diagnostic("databus", 0, 0, Severity.WARNING, "databus-trust", message, MISSING_TRUST_HINT)

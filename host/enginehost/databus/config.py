@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from enginehost.databus.options import converted, require_known
+from enginehost.databus.options import SECOND_ERA, converted, require_known
 from enginehost.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -134,6 +134,11 @@ class DatabusConfig(metaclass=_Checked):
         if self.interface in _LOOPBACK_NAMES:
             return True
         return is_address(self.interface) and ipaddress.ip_address(self.interface).is_loopback
+
+    @property
+    def second_era(self) -> bool:
+        """Whether the topics of Genesis 0.3 are written too."""
+        return SECOND_ERA in self.profiles
 
     @property
     def key_path(self) -> Path | None:

@@ -33,8 +33,6 @@ LAST_RECORDS = 0.2
 LAST_EVENTS = 0.5
 """Seconds that the last events may take to be written."""
 
-SECOND_ERA = "genesis2"
-
 _LIFECYCLE = frozenset({COMPONENT_LIFECYCLE_EVENT.name, EVENT})
 _CHAIN = frozenset({CHAIN_EVENT.name, EVENT})
 _FIRST_ERA = (COMPONENT_LIFECYCLE_EVENT.name, CHAIN_EVENT.name)
@@ -72,7 +70,7 @@ class Events:
         self._transport = transport
         self._host = host
         self._config = config
-        self._second_era = SECOND_ERA in config.profiles
+        self._second_era = config.second_era
         self._shown = Shown(host.catalog, identity, config.service, rights)
         self._outbox = Outbox(transport)
         self._level = log_level(config)
@@ -161,7 +159,7 @@ class _Parts:
         self.chains = ChainEvents(host, outbox, shown, naming=config.loopback)
         self.lifecycle = LifecycleEvents(outbox, shown, redact)
         self.logs = LogEvents(outbox, shown, redact, log_level(config) or logging.CRITICAL)
-        self.graph = Graph(transport, shown, redact) if SECOND_ERA in config.profiles else None
+        self.graph = Graph(transport, shown, redact) if config.second_era else None
 
     def close(self) -> None:
         self.logs.listen(wanted=False)

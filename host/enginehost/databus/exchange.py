@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from enginehost.databus.metadata import ReplyMetadata
 from enginehost.databus.port import ExecutionReply
@@ -23,8 +23,7 @@ class ProviderGone(Exception):
     """Whoever was asked is not heard of any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """What is asked: ``parameters`` is a JSON object; ``until`` is when no answer is of use any more.
 
     ``until`` is monotonic seconds. ``repeatable``: asking twice does no harm (idempotent, or read-only).

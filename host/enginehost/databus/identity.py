@@ -24,22 +24,18 @@ class Identity:
     def __init__(self, state_dir: Path | None, folder: Path | None = None) -> None:
         self.incarnation = new_incarnation()
         self._file: int | None = None
-        self._id = uuid.uuid4()
+        self.host_id = str(uuid.uuid4())
+        """The id, also every capability's ``provider_id``."""
         if state_dir is not None:
             self._claim(_id_file(state_dir, folder))
 
-    @property
-    def host_id(self) -> str:
-        """The id, also every capability's ``provider_id``."""
-        return str(self._id)
-
     def function_id(self, service: str, name: str) -> str:
         """The id of a function of this host: the same at every start (UUID version 5)."""
-        return str(uuid.uuid5(self._id, f"{service}\0{name}"))
+        return str(uuid.uuid5(uuid.UUID(self.host_id), f"{service}\0{name}"))
 
     def renew(self) -> None:
         """Take an id that nobody has; it is not kept. The incarnation stays."""
-        self._id = uuid.uuid4()
+        self.host_id = str(uuid.uuid4())
 
     def close(self) -> None:
         """Let another host have the id."""
@@ -62,9 +58,9 @@ class Identity:
         if kept is None:
             os.ftruncate(self._file, 0)
             os.lseek(self._file, 0, os.SEEK_SET)
-            os.write(self._file, f"{self._id}\n".encode())
+            os.write(self._file, f"{self.host_id}\n".encode())
         else:
-            self._id = kept
+            self.host_id = str(kept)
 
 
 def new_incarnation() -> str:

@@ -34,6 +34,9 @@ class Kept:
         size = len(reply.result)
         if size > MOST_BYTES // 4:
             return
+        earlier = self._replies.pop(known, None)  # of an id that came again long after
+        if earlier is not None:
+            self._bytes -= len(earlier.reply.result)
         self._replies[known] = _Kept(reply, to)
         self._bytes += size
         while len(self._replies) > MOST or self._bytes > MOST_BYTES:

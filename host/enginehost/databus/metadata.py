@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from enginehost.databus.port import DEFAULT_PARTITION
 from enginehost.trace_context import NO_TRACE, TraceContext, read_trace
@@ -55,8 +55,7 @@ def is_incarnation(text: Any) -> bool:
     return isinstance(text, str) and _INCARNATION.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestMetadata:
+class RequestMetadata(NamedTuple):
     """What we read of a request's ``metadata``; a peer may leave all of it out, or put other things there.
 
     ``timeout`` in seconds; ``trace`` is what ``traceparent`` and ``tracestate`` say, as W3C Trace Context has

@@ -54,14 +54,18 @@ def understand(capability: Capability) -> Offer:
     if fault := _name_fault(capability):
         return _faulty(capability, fault)
     classification = _object(capability.classification)
-    incarnation: Any = classification.get("incarnation")
-    ours = is_incarnation(incarnation)
-    if ours and capability.function_id != _own_id(capability):
+    incarnation = _incarnation_in(classification)
+    if incarnation and capability.function_id != _own_id(capability):
         return _faulty(capability, "its function_id is not the one that its provider and name make")
     schema, fault = _schema(capability.parameter_schema)
     if fault:
         return _faulty(capability, f"its parameter_schema is of no use: {fault}")
-    return _offer(capability, schema, classification, incarnation if ours else "")
+    return _offer(capability, schema, classification, incarnation)
+
+
+def incarnation_of(capability: Capability) -> str:
+    """The incarnation of the host that offers it, as it says; empty where it names none."""
+    return _incarnation_in(_object(capability.classification))
 
 
 def with_schema(offer: Offer, told: Mapping[str, Any]) -> Offer:
@@ -109,6 +113,11 @@ def _offer(
         incarnation,
         omitted=incarnation != "" and "$comment" in schema and not schema.get("properties"),
     )
+
+
+def _incarnation_in(classification: Mapping[str, Any]) -> str:
+    said: Any = classification.get("incarnation")
+    return said if is_incarnation(said) else ""
 
 
 def _faulty(capability: Capability, fault: str) -> Offer:

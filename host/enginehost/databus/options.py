@@ -13,7 +13,8 @@ from enginehost.checked_model import nearest_hint
 from enginehost.errors import ConfigError
 from enginehost.policy_rules import split_commas
 
-PROFILES = ("genesis1", "genesis2")
+SECOND_ERA = "genesis2"
+PROFILES = ("genesis1", SECOND_ERA)
 LOG_LEVELS = ("auto", "debug", "info", "warning", "error", "off")
 
 

@@ -15,6 +15,8 @@ log = logging.getLogger("enginehost.databus")
 LOST = "unresolved_peers"
 """Under which name a transport describes the peers that it does without."""
 
+LOST_HINT = "mend the names in the setting databus.peers, or name addresses"
+
 
 def looked_up(peers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """IPv4 addresses (``address`` or ``address:port``) of ``peers``, and the peers that have none.

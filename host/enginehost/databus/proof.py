@@ -31,7 +31,7 @@ class Proofs:
         self._accepts_any = accepts_any
 
     def request(self, request: ExecutionRequest, provider: Provider) -> ExecutionRequest:
-        """See :class:`~enginehost.databus.requester.Proof`."""
+        """See :class:`~enginehost.databus.outgoing.Proof`."""
         if self._key is None or not provider.incarnation:
             return request
         provider.sent += 1
@@ -39,7 +39,7 @@ class Proofs:
         return sign_request(request, self._key, audience, sender=self._incarnation(), seq=provider.sent)
 
     def reply(self, reply: ExecutionReply, provider: Provider) -> None:
-        """See :class:`~enginehost.databus.requester.Proof`."""
+        """See :class:`~enginehost.databus.outgoing.Proof`."""
         if not provider.key:
             return
         verified = verify_reply(reply, self._incarnation(), self._trust.find, signer=provider.key)

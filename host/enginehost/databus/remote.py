@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from enginehost.databus.exchange import Ask
+from enginehost.databus.outcome import no_json
 from enginehost.databus.replicas import Replica
-from enginehost.databus.requester import Requester, no_json
+from enginehost.databus.requester import Requester
 from enginehost.engine import Call, Function, RunMode
 from enginehost.errors import InvalidArguments, TooLarge
 from enginehost.signature import FunctionSignature

@@ -10,8 +10,16 @@ from pathlib import Path
 from enginehost.databus.config import LOOPBACK, DatabusConfig, is_address
 
 _SIOCGIFADDR = 0x8915  # netdevice(7)
-_DISCOVERY_PORT = 7410
-"""The port of the first participant on domain 0 (RTPS 2.5, 9.6.1)."""
+
+FIRST_PORT = 7400
+PORTS_PER_DOMAIN = 250
+"""UDP ports of domain 0 begin at the first, those of each further domain so much higher (RTPS 2.5, 9.6.1)."""
+
+_FIRST_PARTICIPANT = 10
+"""By how much the port of a domain's first participant is above the domain's first."""
+
+MOST_PARTICIPANTS = 110
+"""Participants per machine and domain that find each other: a domain has 120 pairs of ports."""
 
 
 def address_of(config: DatabusConfig) -> str:
@@ -30,15 +38,21 @@ def address_of(config: DatabusConfig) -> str:
         return ""
 
 
+def first_port(domain: int) -> int:
+    """The first UDP port of a domain."""
+    return FIRST_PORT + PORTS_PER_DOMAIN * domain
+
+
 def is_full(domain: int, most: int) -> bool:
     """Whether each of ``most`` participants that a domain may have on this machine is there.
 
     Each has a port of its own, so this tries to have one.
     """
+    first = first_port(domain) + _FIRST_PARTICIPANT
     for index in range(most):
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as tried:
             try:
-                tried.bind(("0.0.0.0", _DISCOVERY_PORT + 250 * domain + 2 * index))  # noqa: S104 - as DDS does
+                tried.bind(("0.0.0.0", first + 2 * index))  # noqa: S104 - as DDS does
             except OSError:
                 continue
             return False

@@ -9,27 +9,27 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.matching import Endpoint
 from enginehost.databus.offer_faults import is_shortened
+from enginehost.databus.offers import incarnation_of
 from enginehost.databus.port import Capability
+from enginehost.databus.proof import Proofs
 from enginehost.databus.reach import Reach
 from enginehost.databus.sight import REPLIES, REQUESTS, Clock, Offer, Program, Sight
 from enginehost.databus.signing_setup import Signing, signing_of
-from enginehost.databus.surroundings import address_of
+from enginehost.databus.surroundings import PORTS_PER_DOMAIN, address_of, first_port
+from enginehost.databus.transports import load_cyclone
+from enginehost.databus.trust import Trust
 from enginehost.databus.types import TOPICS
 from enginehost.diagnostics import Diagnostic, Severity
-from enginehost.errors import EngineUnavailable
-from enginehost.values import MalformedJson, decode
+from enginehost.errors import ConfigError, EngineUnavailable, Unauthorized
 
 GENESIS_PREFIX = "rti/connext/genesis/"
-
-FIRST_PORT = 7400
-PORTS_PER_DOMAIN = 250
 
 _OWN_PARTITION = re.compile(r"eh\.[0-9a-f]{32}")
 
@@ -82,7 +82,7 @@ class TopicUse:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A function on the bus. ``age`` in seconds; ``why_not`` says why nobody can call it."""
+    """A function on the bus. ``age`` in seconds; ``why_not`` says why no host, or this one, can call it."""
 
     offer: Offer
     age: float
@@ -147,12 +147,16 @@ def judged(
     """What was seen, put in order."""
     members = members_of(sight)
     reach, clocks = Reach(sight), {one.program: one for one in sight.clocks}
+    refusal = _refusals_of(config)
     return Survey(
         place_of(config, sight.library),
         signing,
         members,
         topics_of(sight),
-        tuple(_offered(offer, reach, clocks.get(offer.program)) for offer in sight.offers),
+        tuple(
+            _offered(offer, reach.why_not(offer) or refusal(offer.capability), clocks.get(offer.program))
+            for offer in sight.offers
+        ),
         tuple(findings),
     )
 
@@ -165,19 +169,12 @@ def look(config: DatabusConfig, seconds: float) -> Sight:
 
 def observer(config: DatabusConfig) -> Any:
     """Joins the bus to look. Raises :class:`EngineUnavailable`, with the reason, where that is impossible."""
-    try:
-        from enginehost.databus.cyclone.survey import Observer
-    except Exception as failure:  # the library raises errors of its own when it cannot be loaded
-        raise EngineUnavailable(
-            "the DDS library (cyclonedds 11) is not installed for this Python and platform",
-            reason="no-dds-library",
-        ) from failure
-    return Observer(config)
+    return load_cyclone("survey").Observer(config)
 
 
 def place_of(config: DatabusConfig, library: str) -> Place:
     """Where a host with this config would be."""
-    first = FIRST_PORT + PORTS_PER_DOMAIN * config.domain
+    first = first_port(config.domain)
     return Place(
         domain=config.domain,
         interface=config.interface,
@@ -249,16 +246,6 @@ def _is_genesis(end: Endpoint) -> bool:
     )
 
 
-def incarnation_of(capability: Capability) -> str:
-    """The incarnation of the host that offers it; empty where it is none of ours."""
-    try:
-        found = decode(capability.classification.encode()) if capability.classification else {}
-    except MalformedJson:
-        return ""
-    said = found.get("incarnation") if isinstance(found, dict) else None
-    return said if isinstance(said, str) and re.fullmatch("[0-9a-f]{32}", said) else ""
-
-
 def topics_of(sight: Sight) -> tuple[TopicUse, ...]:
     """The topics of others, by name."""
     writers = Counter(end.topic for end in sight.endpoints if end.writes)
@@ -289,8 +276,26 @@ def _pattern(name: str) -> re.Pattern[str]:
 _MADE = tuple((topic, _pattern(name)) for name, topic in TOPICS.items() if "<" in name)
 
 
-def _offered(offer: Offer, reach: Reach, clock: Clock | None) -> Offered:
-    why_not = reach.why_not(offer)
+def _refusals_of(config: DatabusConfig) -> Callable[[Capability], str]:
+    """Why a host with these settings lets a capability not in, as it judges signatures itself."""
+    try:
+        trust = Trust(config.trust_path)
+    except ConfigError:  # that is a finding of its own; such a host does not start
+        return lambda _: ""
+    proofs = Proofs(str, trust, None, accepts_any=config.accepts_any)
+
+    def refusal(capability: Capability) -> str:
+        try:
+            proofs.capability(capability)
+        except Unauthorized as reason:
+            only = "" if config.accepts_any else " (it accepts only what a trusted key signed)"
+            return f"this host does not let it in{only}: {reason.message}"
+        return ""
+
+    return refusal
+
+
+def _offered(offer: Offer, why_not: str, clock: Clock | None) -> Offered:
     age = offer.arrived + (clock.ahead if clock else 0.0) - offer.written
     return Offered(offer, max(0.0, age), is_shortened(offer.capability), not why_not, why_not)
 

@@ -6,22 +6,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 
+from enginehost.contributions import OWN_TRANSPORT
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.matching import POLICY_WORDS, Endpoint, Mismatch, mismatches, partitions_meet
 from enginehost.databus.offer_faults import shown
+from enginehost.databus.peers import LOST_HINT
 from enginehost.databus.peers import told as told_of_peers
 from enginehost.databus.sight import REQUESTS, Sight
 from enginehost.databus.signing_setup import Signing
-from enginehost.databus.surroundings import in_container, is_full
+from enginehost.databus.surroundings import (
+    MOST_PARTICIPANTS,
+    PORTS_PER_DOMAIN,
+    first_port,
+    in_container,
+    is_full,
+)
 from enginehost.databus.survey import Member, is_known, members_of
 from enginehost.databus.survey_functions import findings_of_functions
 from enginehost.databus.survey_verdicts import doubtful, few, wrong
 from enginehost.databus.trust import MISSING_TRUST_HINT, missing_trust
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.errors import EngineUnavailable
-
-MOST_PARTICIPANTS = 110
-"""Participants that a domain has on one machine (``cyclone/domain.py`` asks for as many)."""
 
 SKEW_SECONDS = 60.0
 
@@ -71,7 +76,7 @@ def finding_of_no_bus(config: DatabusConfig, failure: EngineUnavailable) -> Diag
 def _alone(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
     if sight.programs:
         return
-    first = 7400 + 250 * config.domain
+    first = first_port(config.domain)
     reasons = ["no host runs", "peers are on another domain (--domain)"]
     if config.loopback:
         reasons.append(
@@ -80,7 +85,7 @@ def _alone(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
     else:
         reasons.append("peers are on another interface or on loopback (--bus-interface)")
         reasons.append("multicast does not get through (then name the peers' addresses in databus.peers)")
-        reasons.append(f"a firewall drops UDP ports {first} to {first + 249}")
+        reasons.append(f"a firewall drops UDP ports {first} to {first + PORTS_PER_DOMAIN - 1}")
     if in_container():
         reasons.append("this is a container, whose network is its own")
     message = f"nobody else is on domain {config.domain} on interface {config.interface}"
@@ -88,7 +93,7 @@ def _alone(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
 
 
 def _other_transport(config: DatabusConfig) -> Iterator[Diagnostic]:
-    if config.transport != "cyclone":
+    if config.transport != OWN_TRANSPORT:
         message = f"the host goes on the bus by the transport {config.transport}; this looked by Cyclone DDS"
         yield doubtful("other-transport", message, "what is said of this host's own endpoints may differ")
 
@@ -96,8 +101,7 @@ def _other_transport(config: DatabusConfig) -> Iterator[Diagnostic]:
 def _missing(config: DatabusConfig, sight: Sight) -> Iterator[Diagnostic]:
     """What the settings name and is not there."""
     if sight.lost_peers:
-        hint = "mend the names in the setting databus.peers, or name addresses"
-        yield doubtful("lost-peers", told_of_peers(sight.lost_peers), hint)
+        yield doubtful("lost-peers", told_of_peers(sight.lost_peers), LOST_HINT)
     if message := missing_trust(config):
         yield doubtful("keys", message, MISSING_TRUST_HINT)
 

@@ -161,8 +161,7 @@ def _deaf(members: Iterable[Member], sight: Sight) -> Iterator[Diagnostic]:
         if UNMATCHED in why and not why.endswith(": partition"):
             continue  # that is told of the two endpoints
         make = doubtful if member.kind == "genesis" else wrong
-        message = f"functions of {member.program} cannot be called by hosts: it {why.removeprefix('its ')}"
-        if why.startswith("its "):
-            message = f"functions of {member.program} cannot be called by hosts: {why}"
+        reason = why if why.startswith("its ") else f"it {why}"
+        message = f"functions of {member.program} cannot be called by hosts: {reason}"
         hint = f"a provider reads {REQUESTS} and writes {REPLIES} (docs/databus.md)"
         yield make("not-callable", message, hint)

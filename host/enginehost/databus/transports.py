@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
 
 from enginehost.contributions import OWN_TRANSPORT, Implementation
 from enginehost.databus.config import DatabusConfig
@@ -47,8 +49,13 @@ def unavailable(transport: str, failure: BaseException) -> EngineUnavailable:
 
 
 def _join_cyclone(config: DatabusConfig) -> Transport:
+    return load_cyclone("transport").CycloneTransport(config)
+
+
+def load_cyclone(module: str) -> Any:
+    """A module of the package ``cyclone``. Raises :class:`EngineUnavailable` without its library."""
     try:
-        from enginehost.databus.cyclone import CycloneTransport
+        return import_module(f"enginehost.databus.cyclone.{module}")
     except ModuleNotFoundError as failure:
         if (failure.name or "").partition(".")[0] != "cyclonedds":
             raise _unloadable(failure) from failure
@@ -58,7 +65,6 @@ def _join_cyclone(config: DatabusConfig) -> Transport:
         ) from failure
     except Exception as failure:  # the library raises errors of its own too
         raise _unloadable(failure) from failure
-    return CycloneTransport(config)
 
 
 def _unloadable(failure: Exception) -> EngineUnavailable:

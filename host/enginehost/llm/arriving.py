@@ -6,14 +6,15 @@ messages and refuses what is no whole answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from enginehost.errors import ExecutionFailed
-from enginehost.llm.message import Message, Role, Status, Type, Usage, new_id
+from enginehost.llm.message import Message, Type, Usage, new_id
+from enginehost.llm.outgoing import Outgoing
 from enginehost.llm.sse import cut_off, malformed
 from enginehost.llm.structured import Structured
 
@@ -23,7 +24,6 @@ _JSON = "JSON"
 @dataclass(slots=True)
 class _Block:
     kind: Type
-    id: str
     name: str = ""
     call: str = ""
     own: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -32,10 +32,7 @@ class _Block:
 
 
 class Arriving:
-    """One answer. ``who`` names the engine in errors, ``provider`` the member of ``Message.provider``.
-
-    The last message of a block waits for the next block, since the last of all has the usage.
-    """
+    """One answer. ``who`` names the engine in errors, ``provider`` the member of ``Message.provider``."""
 
     def __init__(self, who: str, provider: str, model: str, structured: Structured | None = None) -> None:
         self.who = who
@@ -43,29 +40,29 @@ class Arriving:
         self.ended = False
         self._provider = provider
         self._structured = structured
+        self._out = Outgoing()
         self._blocks: dict[int, _Block] = {}
-        self._last: Message | None = None
         self._broken = ""
 
     def __contains__(self, index: int) -> bool:
         return index in self._blocks
 
-    def begin(self, index: int, kind: Type, *, name: str = "", call: str = "") -> Iterator[Message]:
+    def begin(self, index: int, kind: Type, *, name: str = "", call: str = "") -> Sequence[Message]:
         """A block begins; of a tool call, ``name`` is the tool and ``call`` the provider's id."""
-        yield from self._released()
-        self._blocks[index] = _Block(kind, new_id(), name, call)
+        self._blocks[index] = _Block(kind, name, call)
+        return self._out.release()
 
-    def text(self, index: int, text: str) -> Iterator[Message]:
+    def text(self, index: int, text: str) -> Sequence[Message]:
         """A piece of text or reasoning. Raises ``TypeError`` for what is no text."""
         if type(text) is not str:
             raise TypeError(f"a piece of text is a {type(text).__name__}")
         block = self._blocks.get(index)
         if block is None or not text:
-            return
+            return ()
         if block.kind is Type.TEXT and self._structured is not None and not self._structured.tool:
             block.parts.append(text)
-        else:
-            yield Message(Role.ASSISTANT, block.kind, text, None, None, None, Status.OPEN, block.id)
+            return ()
+        return self._out.piece(block.kind, text)
 
     def arguments(self, index: int, text: str) -> None:
         """A piece of a tool call's arguments, as JSON text."""
@@ -78,20 +75,24 @@ class Arriving:
             own = self._blocks[index].own
             own[name] = own.get(name, "") + text
 
-    def close(self, index: int) -> Iterator[Message]:
+    def close(self, index: int) -> Sequence[Message]:
         """A block has ended."""
         block = self._blocks.pop(index, None)
-        if block is not None:
-            yield from self._released()
-            self._last = self._whole(block)
+        if block is None:
+            return ()
+        if block.kind is Type.TOOL_CALL:
+            return self._call(block)
+        if block.parts:
+            return self._data("".join(block.parts))
+        return self._out.finish(block.kind, {self._provider: block.own} if block.own else None)
 
     def count(self, usage: Mapping[str, Any], names: Mapping[str, str]) -> None:
         """Take in the provider's usage; ``names`` has its names for the fields of :class:`Usage`."""
         found = {ours: usage[theirs] for theirs, ours in names.items() if usage.get(theirs) is not None}
         self.usage = replace(self.usage, **found)
 
-    def end(self, stop: str, *, ordinary: bool, cut: bool, calls: bool) -> Message:
-        """The last message. Raises :class:`ExecutionFailed` where what came is no whole answer.
+    def end(self, stop: str, *, ordinary: bool, cut: bool, calls: bool) -> Sequence[Message]:
+        """The last messages. Raises :class:`ExecutionFailed` where what came is no whole answer.
 
         ``stop`` is the provider's reason; ``ordinary``: it needs no telling; ``cut``: a limit was reached;
         ``calls``: tools were called.
@@ -108,48 +109,35 @@ class Arriving:
         if self._blocks:
             raise cut_off("a part of it has no end")
         self.ended = True
-        last = self._last or Message(Role.ASSISTANT, id=new_id())
-        if not ordinary:
-            ours = {**(last.provider or {}).get(self._provider, {}), "stop_reason": stop}
-            last = replace(last, provider={self._provider: ours, "finish": "length" if cut else stop})
-        return replace(last, usage=self.usage)
+        if ordinary:
+            return self._out.end(self.usage)
+        kept = (self._out.waiting.provider if self._out.waiting else None) or {}
+        ours = {**kept.get(self._provider, {}), "stop_reason": stop}
+        return self._out.end(self.usage, "length" if cut else stop, {self._provider: ours})
 
     def refused(self, why: str) -> ExecutionFailed:
         """The error for a model, or its provider's guard, that does not answer."""
         return ExecutionFailed(f"{self.who}: {why}", detail={"type": "Refusal", "retryable": False})
 
-    def _whole(self, block: _Block) -> Message | None:
-        if block.kind is Type.TOOL_CALL:
-            return self._call(block)
-        if block.parts:
-            return self._data(block, "".join(block.parts))
-        provider = {self._provider: block.own} if block.own else None
-        return Message(Role.ASSISTANT, block.kind, provider=provider, id=block.id)
-
-    def _call(self, block: _Block) -> Message | None:
+    def _call(self, block: _Block) -> Sequence[Message]:
         try:
             args: Any = orjson.loads("".join(block.parts) or "{}")
         except orjson.JSONDecodeError:
             args = None
         if not isinstance(args, dict):
             self._broken = self._broken or block.name
-            return None
+            return self._out.release()
         if self._structured is not None and block.name == self._structured.tool:
             value = args.get("answer") if self._structured.wrapped else args
-            return Message(Role.ASSISTANT, Type.DATA, orjson.dumps(value).decode(), id=block.id)
+            return self._out.whole(Type.DATA, orjson.dumps(value).decode())
         query = {"tool": block.name, "id": new_id(), "args": args}
         provider = {self._provider: {"id": block.call}} if block.call else None
-        return Message(Role.ASSISTANT, Type.TOOL_CALL, query=query, provider=provider, id=block.id)
+        return self._out.whole(Type.TOOL_CALL, query=query, provider=provider)
 
-    def _data(self, block: _Block, text: str) -> Message:
+    def _data(self, text: str) -> Sequence[Message]:
         try:
             orjson.loads(text)
         except orjson.JSONDecodeError:
             self._broken = self._broken or _JSON
-            return Message(Role.ASSISTANT, Type.TEXT, text, id=block.id)
-        return Message(Role.ASSISTANT, Type.DATA, text, id=block.id)
-
-    def _released(self) -> Iterator[Message]:
-        if self._last is not None:
-            last, self._last = self._last, None
-            yield last
+            return self._out.whole(Type.TEXT, text)
+        return self._out.whole(Type.DATA, text)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from enginehost.llm.body import Turns
 from enginehost.llm.message import Message, Role, Type
@@ -32,6 +32,9 @@ class Blocks(Turns):
     Blank texts are left out: both APIs refuse them. Raises ``ValueError`` for rows in the wrong order.
     """
 
+    provider: ClassVar[str]
+    """The member of ``Message.provider`` that is the engine's."""
+
     def __init__(self, request: ModelRequest) -> None:
         super().__init__()
         self.request = request
@@ -47,9 +50,10 @@ class Blocks(Turns):
     def finish_block(self, message: Message, last: bool) -> bytes:
         """What closes the block of ``message``; ``last``: it is the last of the instructions, or of all."""
 
-    @abstractmethod
-    def leaves_out(self, message: Message) -> bool:
-        """Whether a row has no place in the request and may be left out: a thought of another provider."""
+    def own(self, thought: Message) -> Mapping[str, Any]:
+        """What this provider wants back of a thought; empty where it has none that can go back."""
+        found: Any = (thought.provider or {}).get(self.provider)
+        return found if isinstance(found, Mapping) and ("signature" in found or "redacted" in found) else {}
 
     def needs_whole(self, first: Message) -> bool:
         """Whether a block cannot begin before the last piece of its message is there."""
@@ -61,13 +65,21 @@ class Blocks(Turns):
         """The text of one row or piece; may be empty."""
         if not self._pieces.inside:
             held = self._hold(message)
-            if held is None or (held.type is Type.REASONING and self.leaves_out(held)):
+            if held is None or (held.type is Type.REASONING and not self.own(held)):
                 return b""
             message = held
             self.query = message.query or {}
         elif message.query:
             self.query = message.query
         return self._finished(self._in_system and message.role is not Role.SYSTEM) + super().write(message)
+
+    def text(self, message: Message) -> bytes:
+        """The text of a row or piece as it stands in its block."""
+        redacted = message.type is Type.REASONING and "redacted" in self.own(message)
+        at_address = message.type in ATTACHED and self.query.get("url")
+        if message.type is Type.TOOL_CALL or redacted or at_address:
+            return b""
+        return super().text(message)
 
     def close_block(self, message: Message) -> bytes:
         """The end of a block but for what :meth:`finish_block` gives."""
@@ -112,7 +124,7 @@ class Blocks(Turns):
             self._held.append(message)
             if not message.whole:
                 return None
-            message, self._held = _joined(self._held), []
+            message, self._held = joined(self._held), []
         if message.type not in TEXTS:
             return message
         if not message.content.strip():
@@ -129,7 +141,8 @@ class Blocks(Turns):
         return self.finish_block(message, last)
 
 
-def _joined(pieces: list[Message]) -> Message:
+def joined(pieces: Sequence[Message]) -> Message:
+    """The pieces of a message as one; what the last piece does not have, the first may."""
     last = pieces[-1]
     query = last.query or pieces[0].query
     provider = last.provider or pieces[0].provider

@@ -33,7 +33,7 @@ _SPOOL_CHUNK = 16 * CHUNK
 
 
 class Writer(Protocol):
-    """Makes JSON text of rows, one after the other."""
+    """Makes JSON text of rows, one after the other. Raises ``ValueError`` for one that has no place there."""
 
     def write(self, message: Message) -> bytes:
         """The text for one message, or one piece of it; may be empty."""
@@ -47,17 +47,23 @@ class Writer(Protocol):
 async def written(
     head: bytes, rows: AsyncIterable[Message], writer: Writer, tail: bytes = b""
 ) -> AsyncGenerator[bytes, None]:
-    """``head``, the rows as ``writer`` has them, and ``tail``, in chunks of about :data:`CHUNK` bytes."""
+    """``head``, the rows as ``writer`` has them, and ``tail``, in chunks of about :data:`CHUNK` bytes.
+
+    Raises :class:`InvalidRequest` for rows that ``writer`` refuses.
+    """
     parts, size = [head], len(head)
     write = writer.write
-    async for message in rows:
-        text = write(message)
-        parts.append(text)
-        size += len(text)
-        if size >= CHUNK:
-            yield b"".join(parts)
-            parts, size = [], 0
-    parts += (writer.end(), tail)
+    try:
+        async for message in rows:
+            text = write(message)
+            parts.append(text)
+            size += len(text)
+            if size >= CHUNK:
+                yield b"".join(parts)
+                parts, size = [], 0
+        parts += (writer.end(), tail)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from error
     yield b"".join(parts)
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from pydantic import Field, model_validator
 
-from enginehost.config import EngineConfig
+from enginehost.config import BadValue, EngineConfig
 from enginehost.llm.message import Usage
+
+
+def check_url(url: str) -> str:
+    """The address of an API, without the slash at its end; none stays none. (For ``AfterValidator``.)"""
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+        hint = "write https://host or https://host/path"
+        raise BadValue("this is no address", hint=hint, reason="bad-url")
+    return url.rstrip("/")
 
 
 class ModelConfig(EngineConfig):

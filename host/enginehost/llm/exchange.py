@@ -12,14 +12,16 @@ Leaving the context closes the connection where the answer has not ended. Failur
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import orjson
 
 from enginehost.engine import HostAccess
 from enginehost.llm.failures import from_status, from_transport
+from enginehost.llm.sse import malformed
 
 if TYPE_CHECKING:
     import httpx2
@@ -83,6 +85,18 @@ async def raw_chunks(response: httpx2.Response, who: str) -> AsyncGenerator[byte
             yield chunk
     except httpx2.TransportError as error:
         raise from_transport(who, error, _read_timeout(response.request)) from error
+
+
+async def json_object(chunks: AsyncIterable[bytes]) -> dict[str, Any]:
+    """A body that is one JSON object. Raises :class:`~enginehost.errors.ExecutionFailed` for any other."""
+    body = b"".join([chunk async for chunk in chunks])
+    try:
+        found: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise malformed("it is no JSON object")
+    return cast("dict[str, Any]", found)
 
 
 async def _beginning(response: httpx2.Response) -> bytes:

@@ -74,6 +74,11 @@ class Usage:
     cost: float | None = None
     model: str = ""
 
+    @property
+    def total(self) -> int:
+        """All tokens, cached ones too."""
+        return self.input + self.cached + self.cache_written + self.output
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

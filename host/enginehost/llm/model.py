@@ -146,6 +146,11 @@ class AbstractModelEngine:
         return ""
 
     @property
+    def who(self) -> str:
+        """What errors call the engine: by its display name, alias or id."""
+        return self.context.display_name or self.context.alias or self.context.engine_id
+
+    @property
     def default_model(self) -> str:
         """The file's ``MODEL``."""
         return str(getattr(self.config, "model", ""))

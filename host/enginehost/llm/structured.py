@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -38,6 +38,19 @@ class Structured:
 
     tool: str = ""
     wrapped: bool = False
+
+
+ABOUT_ANSWER_TOOL = "Give the answer with this."
+"""What a model is told of the tool that :func:`answer_tool` makes."""
+
+
+def answer_tool(schema: Mapping[str, Any], taken: Collection[str]) -> tuple[Structured, dict[str, Any]]:
+    """A tool with which a model gives its answer: its name (none of the ``taken``), and its parameters."""
+    name = "answer"
+    while name in taken:
+        name += "_"
+    shown, wrapped = tool_schema(schema)
+    return Structured(name, wrapped), shown
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,18 +18,25 @@ _MESSAGE_COLUMNS = (
 )
 
 
-def _insert(table: str, columns: str) -> str:
+def insert(table: str, columns: str) -> str:
+    """The statement that stores a row, whose parameters are named as its columns."""
     names = columns.split(", ")
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join(f':{name}' for name in names)})"  # noqa: S608
 
 
-_INSERT_MESSAGE = _insert("messages", _MESSAGE_COLUMNS)
-_INSERT_PART = _insert("parts", "message, number, start, content")
-_INSERT_EVENT = _insert(
+_INSERT_MESSAGE = insert("messages", _MESSAGE_COLUMNS)
+_INSERT_PART = insert("parts", "message, number, start, content")
+_INSERT_EVENT = insert(
     "events", "session, sequence, kind, parent, at, prev, data, created_at, created_by, tenant"
 )
-_INSERT_AUDIT = _insert("audit", "id, at, what, session, detail, created_by, tenant")
+_INSERT_AUDIT = insert("audit", "id, at, what, session, detail, created_by, tenant")
 _FORK = "SELECT prev FROM events WHERE session = :session AND kind = 'fork'"
+
+
+def find_run(link: Link, run_id: str) -> Run | None:
+    """A run as it is stored."""
+    row = link.one(f"SELECT {RUN_COLUMNS} FROM runs WHERE id = :id", {"id": run_id})  # noqa: S608 - our own
+    return run_of(row) if row else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +108,7 @@ class Batch:
     def find_run(self, run_id: str) -> Run | None:
         """A run as it stands in this transaction."""
         if run_id not in self.runs:
-            row = self.link.one(f"SELECT {RUN_COLUMNS} FROM runs WHERE id = :id", {"id": run_id})  # noqa: S608
-            self.runs[run_id] = run_of(row) if row else None
+            self.runs[run_id] = find_run(self.link, run_id)
         return self.runs[run_id]
 
     def unsettled(self, keys: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from enginehost.store.link import Database, Link
 from enginehost.store.port import Event, Owner, Position
 from enginehost.store.readers import Readers
 from enginehost.store.rows import loads, message_of, run_from_json, unescaped
+from enginehost.store.turns import alive
 
 SAFETY = 15.0
 """Seconds after which a subscriber looks by itself, at what no notice came of."""
@@ -38,7 +39,6 @@ _END = (
     " AND status <> 'open' AND sequence <= :upto"
     " UNION ALL SELECT max(sequence) FROM events WHERE session = :runs AND kind = 'run') AS ends"
 )
-_LEASE = "SELECT boot, until FROM processes WHERE holder = :holder"
 
 
 def end_of(link: Link, session: str, owner: Owner) -> Position:
@@ -131,7 +131,7 @@ def _message(look: _Look, session: str, row: tuple[Any, ...], offset: int) -> bo
             return False
         if status == Status.OPEN:
             look.found.open = message.id
-            look.found.left = not _alive(look, writer)
+            look.found.left = not alive(look.link, look.database, writer or "")
             return False
     look.add(Position(sequence), replace(message, content=message.content[offset:]) if offset else message)
     return True
@@ -153,11 +153,6 @@ def _pieces(look: _Look, message: Message, offset: int) -> bool:
         if look.full:
             return False
     return True
-
-
-def _alive(look: _Look, writer: str | None) -> bool:
-    row = look.link.one(_LEASE, {"holder": writer or ""})
-    return row is not None and row[0] == look.database.boot and row[1] > look.database.clock(look.link)
 
 
 class Following:

@@ -160,8 +160,7 @@ class Store(Protocol):
         """Store messages in one transaction; durable on return. Gives them with id and sequence.
 
         Raises :class:`Fenced`; :class:`Settled` for a second result or decision of one call;
-        :class:`~enginehost.errors.UnknownFunction`'s sibling ``unknown session`` (see ``errors``) for a
-        session of somebody else.
+        :class:`~enginehost.errors.UnknownSession` for a session of somebody else.
         """
         ...
 
@@ -176,8 +175,8 @@ class Store(Protocol):
 
         First those of role ``system``; then the latest compaction row, if there is one, and what came after
         what it stands for; without approvals. A long content comes in pieces (status ``open``), as it stands
-        in ``parts``. Rows that failed (status
-        ``failed``: a writer died, a stream was cut) are for people and not among them.
+        in ``parts``. Rows that failed (status ``failed``: a writer died, a stream was cut) are for people
+        and not among them.
         """
         ...
 

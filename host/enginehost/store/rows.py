@@ -23,7 +23,6 @@ INLINE = 1 << 16
 _ROLES = {str(role): role for role in Role}
 _TYPES = {str(kind): kind for kind in Type}
 _STATUSES = {str(status): status for status in Status}
-_BLANK = 0x20
 
 
 def dumps(value: Any) -> str:

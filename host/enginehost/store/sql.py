@@ -6,16 +6,16 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enginehost.llm.message import Message, Status, new_id
 from enginehost.store import removing, turns
 from enginehost.store.appending import append_job, check_id, ready, taken
-from enginehost.store.batch import Batch, Change, Job
+from enginehost.store.batch import Batch, Change, Job, find_run
 from enginehost.store.chain import owned_chain
 from enginehost.store.connecting import database_of, listen
 from enginehost.store.following import Following, end_of
@@ -27,9 +27,6 @@ from enginehost.store.reading import Reading
 from enginehost.store.transfer import Loading
 from enginehost.store.writer import Writer, sessions_of
 from enginehost.store.writing import OpenMessage, Pieces, close_left
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger("enginehost.store")
 
@@ -133,7 +130,7 @@ class SqlStore:
 
         if lease:
             self._leased = self._loop.time()
-        (stored,) = await self._writer.submit(replace_work(job, leased))
+        (stored,) = await self._writer.submit(replace(job, work=leased))
         writing = OpenMessage(stored, owner, fence, self._pieces)
         if first:
             await writing.write(first)
@@ -233,7 +230,7 @@ class SqlStore:
 
     async def run(self, run_id: str) -> Run | None:
         """A run as it stands."""
-        return await self._readers.run(turns.find_run, run_id)
+        return await self._readers.run(find_run, run_id)
 
     async def runs(self, session: str, owner: Owner) -> list[Run]:
         """The turns of a session, latest first."""
@@ -294,7 +291,7 @@ class SqlStore:
 
     def export(self, session: str, owner: Owner) -> AsyncGenerator[bytes, None]:
         """A session as JSON lines."""
-        return self._reading.lines(session, owner, context=False)
+        return self.rows_json(session, owner)
 
     async def load(self, lines: AsyncIterator[bytes], owner: Owner, *, session: str = "") -> str:
         """A session from JSON lines."""
@@ -328,7 +325,7 @@ class SqlStore:
         if self._hub:
             self._hub.deliver(changes)
             self._hub.look(told - {change.session for change in changes})
-        if self._watchers and any(one.startswith("~cancel:") for one in told):
+        if self._watchers and any(map(turns.is_cancel_note, told)):
             self._wake_cancels()
 
     def _foreign(self) -> None:
@@ -345,7 +342,7 @@ class SqlStore:
         if instance != self._instance:
             sessions = list(sessions)
             self._hub.look(sessions)
-            if any(one.startswith("~cancel:") for one in sessions):
+            if any(map(turns.is_cancel_note, sessions)):
                 self._wake_cancels()
 
     def _wake_cancels(self) -> None:
@@ -389,11 +386,6 @@ class SqlStore:
                 if count:
                     _log.info("deleted %d sessions that were older than %g days", count, self._retention)
             await asyncio.sleep(_HOUR)
-
-
-def replace_work(job: Job, work: Callable[[Batch], Any]) -> Job:
-    """The same job with other work."""
-    return Job(work, job.sessions, job.runs, job.once, job.size)
 
 
 def _exists(link: Link, session: str) -> bool:

@@ -24,33 +24,48 @@ from sqlalchemy import (
 metadata = MetaData()
 
 
+def _text(name: str, comment: str | None = None) -> Column[str]:
+    """A text that every row has."""
+    return Column(name, Text, nullable=False, comment=comment)
+
+
+def _time(name: str, comment: str | None = None) -> Column[float]:
+    """Seconds that every row has."""
+    return Column(name, Float, nullable=False, comment=comment)
+
+
+def _partial(name: str, rule: str, *columns: str, unique: bool = False) -> Index:
+    """An index of the rows to which a rule applies."""
+    return Index(name, *columns, unique=unique, sqlite_where=text(rule), postgresql_where=text(rule))
+
+
 def _owner() -> tuple[Column[str], Column[str]]:
-    return Column("created_by", Text, nullable=False), Column("tenant", Text, nullable=False)
+    return _text("created_by"), _text("tenant")
 
 
 messages = Table(
     "messages",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("session", Text, nullable=False),
+    _text("session"),
     Column("sequence", BigInteger, nullable=False),
     Column("prev", Text),
-    Column("role", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("status", Text, nullable=False),
+    _text("role"),
+    _text("type"),
+    _text("status"),
     Column("once", Text, comment="what may be there once: a call, its result, a decision on it"),
     Column("parts", Integer, nullable=False, comment="whether the content stands in parts: 0 or 1"),
     Column("run", Text),
     Column("writer", Text, comment="the process that writes it, while it is open"),
-    Column("created_at", Float, nullable=False),
-    Column("modified_at", Float, nullable=False),
+    _time("created_at"),
+    _time("modified_at"),
     *_owner(),
-    Column("body", Text, nullable=False),
+    _text("body"),
     UniqueConstraint("session", "sequence", name="messages_in_order"),
     Index("messages_once", "once", unique=True),
     Index("messages_of_owner", "created_by", "tenant", "session", "modified_at", "created_at"),
     *(
-        Index(f"messages_{name}", "session", "sequence", sqlite_where=text(rule), postgresql_where=text(rule))
+        _partial(f"messages_{name}", rule, "session", "sequence")
         for name, rule in (
             ("system", "role = 'system'"),
             ("compaction", "type = 'compaction'"),
@@ -66,7 +81,7 @@ parts = Table(
     Column("message", Text, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("start", BigInteger, nullable=False, comment="characters before it"),
-    Column("content", Text, nullable=False, comment="as it stands between the quotes of a JSON string"),
+    _text("content", "as it stands between the quotes of a JSON string"),
 )
 
 events = Table(
@@ -74,25 +89,15 @@ events = Table(
     metadata,
     Column("session", Text, primary_key=True),
     Column("sequence", BigInteger, primary_key=True),
-    Column(
-        "kind", Text, nullable=False, comment="run: a new state of one; fork: where the session comes from"
-    ),
+    _text("kind", "run: a new state of one; fork: where the session comes from"),
     Column("parent", Text, comment="of a fork: the session it comes from"),
     Column("at", BigInteger, comment="of a fork: the last row it has from there"),
     Column("prev", Text, comment="of a fork: the id of that row"),
     Column("data", Text),
-    Column("created_at", Float, nullable=False),
+    _time("created_at"),
     *_owner(),
-    Index(
-        "events_forks", "parent", sqlite_where=text("kind = 'fork'"), postgresql_where=text("kind = 'fork'")
-    ),
-    Index(
-        "events_fork_owner",
-        "created_by",
-        "tenant",
-        sqlite_where=text("kind = 'fork'"),
-        postgresql_where=text("kind = 'fork'"),
-    ),
+    _partial("events_forks", "kind = 'fork'", "parent"),
+    _partial("events_fork_owner", "kind = 'fork'", "created_by", "tenant"),
 )
 
 _UNFINISHED = "state IN ('queued', 'running', 'paused')"
@@ -101,56 +106,44 @@ runs = Table(
     "runs",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("session", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("holder", Text, nullable=False),
+    _text("session"),
+    _text("agent"),
+    _text("state"),
+    _text("holder"),
     Column("epoch", Integer, nullable=False),
     Column("started_by", BigInteger, nullable=False),
     Column("cancel", Boolean, nullable=False),
     Column("error", Text),
     Column("usage", Text),
-    Column("task", Text, nullable=False),
-    Column("context", Text, nullable=False),
-    Column("data", Text, nullable=False),
-    Column("created_at", Float, nullable=False),
-    Column("modified_at", Float, nullable=False),
+    _text("task"),
+    _text("context"),
+    _text("data"),
+    _time("created_at"),
+    _time("modified_at"),
     *_owner(),
     Index("runs_of_session", "session", "created_at"),
     Index("runs_of_task", "task"),
-    Index(
-        "runs_one_at_a_time",
-        "session",
-        unique=True,
-        sqlite_where=text(_UNFINISHED),
-        postgresql_where=text(_UNFINISHED),
-    ),
-    Index(
-        "runs_to_take",
-        "state",
-        "created_at",
-        sqlite_where=text(_UNFINISHED),
-        postgresql_where=text(_UNFINISHED),
-    ),
+    _partial("runs_one_at_a_time", _UNFINISHED, "session", unique=True),
+    _partial("runs_to_take", _UNFINISHED, "state", "created_at"),
 )
 
 processes = Table(
     "processes",
     metadata,
     Column("holder", Text, primary_key=True),
-    Column("boot", Text, nullable=False, comment="which start of the machine until counts from"),
-    Column("until", Float, nullable=False, comment="seconds on the clock of leases"),
+    _text("boot", "which start of the machine until counts from"),
+    _time("until", "seconds on the clock of leases"),
 )
 
 push_configs = Table(
     "push_configs",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("session", Text, nullable=False),
-    Column("task", Text, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("data", Text, nullable=False),
-    Column("created_at", Float, nullable=False),
+    _text("session"),
+    _text("task"),
+    _text("url"),
+    _text("data"),
+    _time("created_at"),
     *_owner(),
     Index("push_configs_of_task", "task"),
 )
@@ -159,10 +152,10 @@ audit = Table(
     "audit",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("at", Float, nullable=False),
-    Column("what", Text, nullable=False, comment="decision, cancel, delete, retire"),
-    Column("session", Text, nullable=False),
-    Column("detail", Text, nullable=False),
+    _time("at"),
+    _text("what", "decision, cancel, delete, retire"),
+    _text("session"),
+    _text("detail"),
     *_owner(),
     Index("audit_in_time", "at"),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from enginehost.errors import Overloaded
 from enginehost.llm.message import Message, Role, Status, Type, new_id
 from enginehost.store.appending import append_job, ready
-from enginehost.store.batch import Batch, Job
+from enginehost.store.batch import Batch, Job, insert
 from enginehost.store.link import Database, Link
 from enginehost.store.port import Fence, Fenced, Owner, Run, RunState
 from enginehost.store.rows import RUN_COLUMNS, loads, message_of, run_of, run_row
@@ -18,6 +18,7 @@ from enginehost.store.writing import close_left
 CLAIM_LEASE = 10.0
 """Seconds that a process has at least after a claim, to say that it lives."""
 
+_INSERT = insert("runs", f"{RUN_COLUMNS}, created_by, tenant")
 _UNFINISHED = "state IN ('queued', 'running', 'paused')"
 _FREE = (
     "(r.state = 'queued' OR (r.state = 'running' AND"
@@ -42,6 +43,11 @@ def cancel_note(holder: str) -> str:
     return _CANCEL_NOTE + holder
 
 
+def is_cancel_note(told: str) -> bool:
+    """Whether that is told, and no session."""
+    return told.startswith(_CANCEL_NOTE)
+
+
 def start_job(run: Run, owner: Owner) -> Job:
     """A new turn. Raises ``Overloaded``, ``UnknownSession``."""
 
@@ -51,12 +57,7 @@ def start_job(run: Run, owner: Owner) -> Job:
         if batch.link.one(sql, {"session": run.session}):
             raise Overloaded("this session has a turn that has not ended", retry_after=1.0)
         new = replace(run, created_at=batch.now, modified_at=batch.now)
-        row = run_row(new)
-        names = [*row, "created_by", "tenant"]
-        batch.link.run(
-            f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join(f':{one}' for one in names)})",  # noqa: S608
-            row | {"created_by": owner.subject, "tenant": owner.tenant},
-        )
+        batch.link.run(_INSERT, run_row(new) | {"created_by": owner.subject, "tenant": owner.tenant})
         batch.runs[new.id] = new
         batch.put_event(new)
         return new
@@ -200,12 +201,6 @@ def alive(link: Link, database: Database, holder: str) -> bool:
 def cancelled_runs(link: Link, holder: str, truth: str) -> list[tuple[str, int]]:
     """The runs of a process that somebody wants to end, with their epochs."""
     return [(row[0], row[1]) for row in link.all(_CANCELLED.format(truth), {"holder": holder})]
-
-
-def find_run(link: Link, run_id: str) -> Run | None:
-    """A run as it is stored."""
-    row = link.one(f"SELECT {RUN_COLUMNS} FROM runs WHERE id = :id", {"id": run_id})  # noqa: S608 - our own
-    return run_of(row) if row else None
 
 
 def runs_of(link: Link, session: str) -> list[Run]:

@@ -46,5 +46,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest
 
-    pytest.register_assert_rewrite(f"enginehost.testing.{home}")
+    pytest.register_assert_rewrite("enginehost.testing.file_contract", f"enginehost.testing.{home}")
     return getattr(import_module(f"enginehost.testing.{home}"), name)

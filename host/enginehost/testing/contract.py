@@ -7,24 +7,19 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from enginehost.diagnostics import Severity
-from enginehost.engine import AbstractFunctionEngine, Call, Function, HostAccess, IFunctionEngine, RunMode
+from enginehost.engine import AbstractFunctionEngine, Call, Function, RunMode
 from enginehost.errors import CallTimeout, EngineHostError, ExecutionFailed, InvalidArguments
 from enginehost.host import Host
-from enginehost.plugins import EngineClass
 from enginehost.specs import SPEC_KINDS, to_spec
-from enginehost.testing.engines import FILE_NAME, engine_registry, load_engine, make_engine, running_host
+from enginehost.testing.engines import load_engine
+from enginehost.testing.file_contract import LEFTOVER_SECONDS, FileContract, secrets_in
 from enginehost.testing.leftovers import leftovers, snapshot
-
-LEFTOVER_SECONDS = 30.0
-"""How long threads and processes of a closed engine may take to go, on a machine as busy as may be."""
 
 CALLER_LEAVES = (0.0, 0.02, 0.3)
 """Seconds after which a caller goes away: before the function begins, on the way to it, and inside."""
@@ -41,17 +36,12 @@ class Example(NamedTuple):
     function: str = ""
 
 
-class EngineContract:
+class EngineContract(FileContract):
     """What every engine kind must do. All calls go through a host, as a user's do.
 
     Subclasses set :attr:`engine_class`, :attr:`smss` and :attr:`examples`; the rest switches further
     checks on.
     """
-
-    engine_class: ClassVar[EngineClass]
-
-    smss: ClassVar[str]
-    """A file that this engine opens without a finding."""
 
     examples: ClassVar[Sequence[tuple[Any, ...]]]
     """Calls that succeed: :class:`Example` or ``(arguments, expected)``. Different ones, where possible."""
@@ -68,22 +58,6 @@ class EngineContract:
     An engine that keeps its promise answers at once; the rest is for a busy machine.
     """
 
-    concurrency: ClassVar[int] = 20
-    """How many calls run at once in the test of concurrency."""
-
-    access: ClassVar[HostAccess] = HostAccess()
-    """What the host allows the engine."""
-
-    pytestmark = pytest.mark.anyio
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        """The host runs on asyncio."""
-        return "asyncio"
-
-    def prepare(self, folder: Path) -> None:
-        """Write the files that :attr:`smss` names into ``folder``. Nothing by default."""
-
     # The file
 
     def test_the_file_opens_without_a_finding(self, tmp_path: Path) -> None:
@@ -91,23 +65,6 @@ class EngineContract:
         self.prepare(tmp_path)
         loaded = load_engine(self.engine_class, self.smss, tmp_path, access=self.access)
         assert not loaded.record.diagnostics
-        assert loaded.engine is not None
-
-    def test_every_key_has_a_description(self) -> None:
-        """The reference of keys is made of the configuration model."""
-        model = self.engine_class.config_model
-        fields = model.model_fields if model else {}
-        assert not [name for name, field in fields.items() if not (field.description or "").strip()]
-
-    def test_an_unknown_key_is_a_warning(self, tmp_path: Path) -> None:
-        """A key that nobody reads is pointed out, and the engine opens."""
-        if getattr(self.engine_class, "accepts_any_key", False):
-            pytest.skip("does not apply: the engine takes any key")
-        self.prepare(tmp_path)
-        text = f"{self.smss}\nNOBODY_READS_THIS_KEY = 1\n"
-        loaded = load_engine(self.engine_class, text, tmp_path, access=self.access)
-        (found,) = loaded.record.diagnostics
-        assert (found.severity, found.code) == (Severity.WARNING, "unknown-key")
         assert loaded.engine is not None
 
     # The functions
@@ -228,16 +185,6 @@ class EngineContract:
             _judge(example, await _run(function, dict(example.arguments)))
         assert not await leftovers(before, within=LEFTOVER_SECONDS)
 
-    async def test_closing_twice_or_unopened_does_no_harm(self, tmp_path: Path) -> None:
-        """``close`` may follow a failed ``open``, or another ``close``."""
-        self.prepare(tmp_path)
-        engine = make_engine(self.engine_class, self.smss, tmp_path, access=self.access)
-        await engine.close()
-        engine = make_engine(self.engine_class, self.smss, tmp_path, access=self.access)
-        await engine.open()
-        await engine.close()
-        await engine.close()
-
     # Secrets
 
     async def test_secrets_stand_in_no_text(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -245,7 +192,7 @@ class EngineContract:
         texts: list[str] = []
         with caplog.at_level(logging.DEBUG):
             async with self._opened(tmp_path) as engine:
-                secrets = _secrets(getattr(engine, "config", None))
+                secrets = secrets_in(getattr(engine, "config", None))
                 texts += [repr(engine), repr(engine.context), repr(getattr(engine, "config", None))]
             if not secrets:
                 pytest.skip("does not apply: no SecretStr key is set")
@@ -268,31 +215,6 @@ class EngineContract:
         if self.slow_arguments is None:
             pytest.skip("does not apply: no slow_arguments")
         return self.slow_arguments
-
-    @asynccontextmanager
-    async def _opened(self, folder: Path) -> AsyncGenerator[IFunctionEngine, None]:
-        self.prepare(folder)
-        engine = make_engine(self.engine_class, self.smss, folder, access=self.access)
-        await engine.open()
-        try:
-            yield engine
-        finally:
-            await engine.close()
-
-    @asynccontextmanager
-    async def _host(self, folder: Path) -> AsyncGenerator[Host, None]:
-        smss = folder / "smss"
-        smss.mkdir(exist_ok=True)
-        self.prepare(smss)
-        (smss / FILE_NAME).write_text(self.smss, encoding="utf-8")
-        registry = engine_registry(self.engine_class, self.smss)
-        access = {
-            "in_process_python": self.access.in_process_python,
-            "private_networks": self.access.private_networks,
-        }
-        async with running_host(smss, registry=registry, **access) as host:
-            assert host.functions(), host.problems()
-            yield host
 
     def _name(self, host: Host, example: Example) -> str:
         return example.function or host.functions()[0].name
@@ -339,13 +261,3 @@ def _on_thread(work: Callable[[], Any]) -> Awaitable[Any]:
 
     threading.Thread(target=run, name="engine-under-test").start()
     return done
-
-
-def _secrets(config: Any) -> list[str]:
-    from pydantic import BaseModel, SecretStr
-
-    values = (
-        [getattr(config, name) for name in type(config).model_fields] if isinstance(config, BaseModel) else []
-    )
-    texts = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
-    return [text for text in texts if len(text) >= 4]

@@ -8,24 +8,21 @@ import gc
 import json
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import pytest
 
-from enginehost.diagnostics import Severity
-from enginehost.engine import FunctionSignature, HostAccess
+from enginehost.engine import FunctionSignature
 from enginehost.errors import EngineHostError
-from enginehost.host import Host
 from enginehost.llm.message import Message, Role, Status, Type, user
 from enginehost.llm.model import IModelEngine, ModelRequest, Rows
-from enginehost.plugins import EngineClass
-from enginehost.testing.engines import FILE_NAME, engine_registry, load_engine, make_engine, running_host
+from enginehost.testing.engines import load_engine
+from enginehost.testing.file_contract import LEFTOVER_SECONDS, FileContract, secrets_in
 from enginehost.testing.leftovers import leftovers, snapshot
 
-LEFTOVER_SECONDS = 30.0
 ENDS_WITHIN = 10.0
 """Seconds after which a reader that leaves counts as held up."""
 
@@ -44,16 +41,11 @@ SCHEMA = {
 """What the tests ask for."""
 
 
-class ModelContract:
-    """What every model engine must do. ``smss`` may be set by a fixture, which starts what answers.
+class ModelContract(FileContract):
+    """What every model engine must do. ``smss`` names a model; a fixture that starts one may set it.
 
     Subclasses set :attr:`engine_class`, :attr:`smss` and :attr:`says`; the rest switches further checks on.
     """
-
-    engine_class: ClassVar[EngineClass]
-
-    smss: str
-    """A file that this engine opens without a finding, and that names a model."""
 
     says: str = "Hello"
     """What a user says to which the model answers with text, in at least three pieces where it streams."""
@@ -77,19 +69,6 @@ class ModelContract:
     fails: str | None = None
     """What a user says which the provider refuses for good (``retryable`` false)."""
 
-    concurrency: ClassVar[int] = 20
-    access: ClassVar[HostAccess] = HostAccess()
-
-    pytestmark = pytest.mark.anyio
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        """Engines run on asyncio."""
-        return "asyncio"
-
-    def prepare(self, folder: Path) -> None:
-        """Write the files that :attr:`smss` names into ``folder``. Nothing by default."""
-
     # The file
 
     def test_the_file_opens_without_a_finding(self, tmp_path: Path) -> None:
@@ -100,20 +79,6 @@ class ModelContract:
         assert isinstance(loaded.engine, IModelEngine)
         assert loaded.functions == ()
         assert loaded.record.is_model
-
-    def test_every_key_has_a_description(self) -> None:
-        """The reference of keys is made of the configuration model."""
-        model = self.engine_class.config_model
-        fields = model.model_fields if model else {}
-        assert not [name for name, field in fields.items() if not (field.description or "").strip()]
-
-    def test_an_unknown_key_is_a_warning(self, tmp_path: Path) -> None:
-        """A key that nobody reads is pointed out, and the engine opens."""
-        self.prepare(tmp_path)
-        text = f"{self.smss}\nNOBODY_READS_THIS_KEY = 1\n"
-        loaded = load_engine(self.engine_class, text, tmp_path, access=self.access)
-        (found,) = loaded.record.diagnostics
-        assert (found.severity, found.code) == (Severity.WARNING, "unknown-key")
 
     # Answers
 
@@ -277,23 +242,13 @@ class ModelContract:
         gc.collect()
         assert not await leftovers(before, within=LEFTOVER_SECONDS)
 
-    async def test_closing_twice_or_unopened_does_no_harm(self, tmp_path: Path) -> None:
-        """``close`` may follow a failed ``open``, or another ``close``."""
-        self.prepare(tmp_path)
-        engine = make_engine(self.engine_class, self.smss, tmp_path, access=self.access)
-        await engine.close()
-        engine = make_engine(self.engine_class, self.smss, tmp_path, access=self.access)
-        await engine.open()
-        await engine.close()
-        await engine.close()
-
     async def test_secrets_stand_in_no_text(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """No ``repr``, error or log line holds the value of a ``SecretStr`` key."""
         texts: list[str] = []
         with caplog.at_level(logging.DEBUG):
             async with self._opened(tmp_path) as engine:
                 config: Any = getattr(engine, "config", None)
-                secrets = _secrets(config)
+                secrets = secrets_in(config)
                 texts += [repr(engine), repr(engine.context), repr(config)]
                 await self._ask(engine, [user(self.says)])
         if not secrets:
@@ -302,28 +257,6 @@ class ModelContract:
         assert not [text for text in texts for secret in secrets if secret in text]
 
     # Inside
-
-    @asynccontextmanager
-    async def _opened(self, folder: Path) -> AsyncGenerator[IModelEngine, None]:
-        self.prepare(folder)
-        made: Any = make_engine(self.engine_class, self.smss, folder, access=self.access)
-        engine: IModelEngine = made
-        await engine.open()
-        try:
-            yield engine
-        finally:
-            await engine.close()
-
-    @asynccontextmanager
-    async def _host(self, folder: Path) -> AsyncGenerator[Host, None]:
-        smss = folder / "smss"
-        smss.mkdir(exist_ok=True)
-        self.prepare(smss)
-        (smss / FILE_NAME).write_text(self.smss, encoding="utf-8")
-        registry = engine_registry(self.engine_class, self.smss)
-        async with running_host(smss, registry=registry) as host:
-            assert host.models(), host.problems()
-            yield host
 
     async def _request(self, engine: IModelEngine) -> ModelRequest:
         wanted = engine.default_model
@@ -380,13 +313,3 @@ def _said(messages: Sequence[Message]) -> str:
 def _result(call: Message) -> Message:
     query = {"tool": TOOL.name, "id": call.call_id}
     return Message(Role.TOOL, Type.TOOL_RESULT, '{"degrees": 21}', query)
-
-
-def _secrets(config: Any) -> list[str]:
-    from pydantic import BaseModel, SecretStr
-
-    if not isinstance(config, BaseModel):
-        return []
-    values = [getattr(config, name) for name in type(config).model_fields]
-    texts = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
-    return [text for text in texts if len(text) >= 4]

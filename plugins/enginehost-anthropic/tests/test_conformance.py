@@ -9,33 +9,17 @@ from typing import Any
 import orjson
 import pytest
 from enginehost_anthropic import AnthropicModel
+from messages_wire import START, STOP, block, delta, text, tool
 
 from enginehost.testing import ModelContract
 from enginehost.testing.wire import CUT, HANG, Reply, Seen, provider_on_thread, sse
 
-START = {"type": "message_start", "message": {"model": "claude-test-1", "usage": {"input_tokens": 1}}}
-ENDS = [
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
-    {"type": "message_stop"},
-]
+ENDS = [delta("end_turn"), STOP]
 
 
-def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"type": "content_block_start", "index": index, "content_block": start},
-        *({"type": "content_block_delta", "index": index, "delta": one} for one in deltas),
-        {"type": "content_block_stop", "index": index},
-    ]
-
-
-def text(index: int, *pieces: str) -> list[dict[str, Any]]:
-    return block(index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": p} for p in pieces))
-
-
-def tool(index: int, town: str) -> list[dict[str, Any]]:
-    start = {"type": "tool_use", "id": f"toolu_{index}", "name": "weather_today", "input": {}}
+def weather(index: int, town: str) -> list[dict[str, Any]]:
     halves = (f'{{"town": "{town[:2]}', f'{town[2:]}"}}')
-    return block(index, start, *({"type": "input_json_delta", "partial_json": one} for one in halves))
+    return tool(index, f"toolu_{index}", *halves, name="weather_today")
 
 
 def react(seen: Seen) -> Reply:
@@ -56,7 +40,7 @@ def react(seen: Seen) -> Reply:
     if said == "cut":
         return Reply((sse(START, *text(0, "Once")[:2]), CUT))
     if said == "tools":
-        return Reply((sse(START, *tool(0, "Bonn"), *tool(1, "Ulm"), *ENDS),))
+        return Reply((sse(START, *weather(0, "Bonn"), *weather(1, "Ulm"), *ENDS),))
     if said == "json":
         assert body["output_config"]["format"]["type"] == "json_schema"
         return Reply((sse(START, *text(0, json.dumps({"town": "Bonn", "degrees": 21})), *ENDS),))

@@ -130,7 +130,7 @@ async def test_thoughts_keep_their_signature_and_those_of_others_stay_out() -> N
     ],
 )
 async def test_what_the_api_has_no_place_for_is_refused_with_the_reason(row: Message, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(InvalidRequest, match=told):
         await body([row])
 
 

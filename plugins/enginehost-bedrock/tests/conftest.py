@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from enginehost_bedrock import BedrockConfig, BedrockModel

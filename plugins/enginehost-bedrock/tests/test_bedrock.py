@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
-import struct
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -22,6 +20,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.validate import ParamValidator
+from converse_wire import START, USAGE, delta, end, frame, stop, text, tool
 from enginehost_bedrock import BedrockConfig, BedrockModel
 from enginehost_bedrock.answer import Answer
 from enginehost_bedrock.request import head_of
@@ -50,47 +49,6 @@ CLAUDE = "eu.anthropic.claude-sonnet-5-v1:0"
 WEATHER = FunctionSignature("weather.now", "The weather.", {"type": "object", "properties": {"city": {}}})
 TOOLS: dict[str, Any] = {"tools": [WEATHER], "names": {"weather.now": "weather_now"}}
 PNG = base64.b64encode(b"\x89PNG").decode()
-USAGE = {"inputTokens": 7, "outputTokens": 9, "totalTokens": 16, "cacheReadInputTokens": 5}
-
-
-def frame(kind: str, value: Any, message_type: str = "event") -> bytes:
-    """One message of an event stream, as Amazon's format has it."""
-    of = "exception-type" if message_type == "exception" else "event-type"
-    headers = {":message-type": message_type, f":{of}": kind, ":content-type": "application/json"}
-    head = b"".join(
-        struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(text)) + text.encode()
-        for name, text in headers.items()
-    )
-    payload = orjson.dumps(value)
-    prelude = struct.pack("!II", len(head) + len(payload) + 16, len(head))
-    message = prelude + struct.pack("!I", binascii.crc32(prelude)) + head + payload
-    return message + struct.pack("!I", binascii.crc32(message))
-
-
-def delta(index: int, **said: Any) -> bytes:
-    return frame("contentBlockDelta", {"contentBlockIndex": index, "delta": said})
-
-
-def stop(index: int) -> bytes:
-    return frame("contentBlockStop", {"contentBlockIndex": index})
-
-
-def text(index: int, *pieces: str) -> list[bytes]:
-    return [*(delta(index, text=one) for one in pieces), stop(index)]
-
-
-def tool(index: int, *pieces: str, name: str = "weather_now") -> list[bytes]:
-    start = {"contentBlockIndex": index, "start": {"toolUse": {"toolUseId": "tooluse_1", "name": name}}}
-    calls = (delta(index, toolUse={"input": one}) for one in pieces)
-    return [frame("contentBlockStart", start), *calls, stop(index)]
-
-
-def end(reason: str) -> list[bytes]:
-    metadata = {"usage": USAGE, "metrics": {"latencyMs": 1}}
-    return [frame("messageStop", {"stopReason": reason}), frame("metadata", metadata)]
-
-
-START = frame("messageStart", {"role": "assistant"})
 
 
 async def rows() -> AsyncIterator[Message]:
@@ -190,7 +148,7 @@ async def test_rows_become_what_botocores_model_of_converse_allows() -> None:
     ],
 )
 async def test_what_converse_has_no_place_for_is_refused_with_the_reason(row: Message, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(InvalidRequest, match=told):
         await body_of([row])
 
 

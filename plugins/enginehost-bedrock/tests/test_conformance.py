@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-import binascii
-import struct
 from collections.abc import Generator
 from typing import Any
 
 import orjson
 import pytest
+from converse_wire import delta, end, stop, text, tool
 from enginehost_bedrock import BedrockModel
 
 from enginehost.testing import ModelContract
 from enginehost.testing.wire import CUT, HANG, Reply, Seen, provider_on_thread
 
-
-def frame(kind: str, **value: Any) -> bytes:
-    """One message of an event stream."""
-    head = b"".join(
-        struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(text)) + text.encode()
-        for name, text in ((":message-type", "event"), (":event-type", kind))
-    )
-    payload = orjson.dumps(value)
-    prelude = struct.pack("!II", len(head) + len(payload) + 16, len(head))
-    message = prelude + struct.pack("!I", binascii.crc32(prelude)) + head + payload
-    return message + struct.pack("!I", binascii.crc32(message))
+END = end("end_turn")
 
 
-def delta(index: int, **said: Any) -> bytes:
-    return frame("contentBlockDelta", contentBlockIndex=index, delta=said)
-
-
-def text(index: int, *pieces: str) -> bytes:
-    stop = frame("contentBlockStop", contentBlockIndex=index)
-    return b"".join(delta(index, text=one) for one in pieces) + stop
-
-
-def tool(index: int, name: str, args: Any) -> bytes:
-    start = {"toolUse": {"toolUseId": f"t{index}", "name": name}}
-    stop = frame("contentBlockStop", contentBlockIndex=index)
+def whole(index: int, name: str, args: Any) -> list[bytes]:
+    """A tool call whose arguments come in two pieces."""
     said = orjson.dumps(args).decode()
-    pieces = b"".join(delta(index, toolUse={"input": one}) for one in (said[:5], said[5:]))
-    return frame("contentBlockStart", contentBlockIndex=index, start=start) + pieces + stop
-
-
-END = frame("messageStop", stopReason="end_turn") + frame(
-    "metadata", usage={"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}, metrics={"latencyMs": 1}
-)
+    return tool(index, said[:5], said[5:], name=name, id=f"t{index}")
 
 
 def react(seen: Seen) -> Reply:
@@ -64,15 +37,15 @@ def react(seen: Seen) -> Reply:
     if said == "cut":
         return Reply((delta(0, text="Once"), CUT))
     if said == "tools":
-        towns = ("Bonn", "Ulm")
-        return Reply((*(tool(at, "weather_today", {"town": one}) for at, one in enumerate(towns)), END))
+        bonn, ulm = (whole(at, "weather_today", {"town": one}) for at, one in enumerate(("Bonn", "Ulm")))
+        return Reply((*bonn, *ulm, *END))
     if said == "json":
-        return Reply((tool(0, "answer", {"town": "Bonn", "degrees": 21}), END))
+        return Reply((*whole(0, "answer", {"town": "Bonn", "degrees": 21}), *END))
     if said == "think":
         thoughts = ({"text": "hm"}, {"signature": "s"})
-        thought = b"".join(delta(0, reasoningContent=one) for one in thoughts)
-        return Reply((thought + frame("contentBlockStop", contentBlockIndex=0), text(1, "I see."), END))
-    return Reply((text(0, "Hel", "lo ", "you"), END))
+        thought = (delta(0, reasoningContent=one) for one in thoughts)
+        return Reply((*thought, stop(0), *text(1, "I see."), *END))
+    return Reply((*text(0, "Hel", "lo ", "you"), *END))
 
 
 class TestBedrock(ModelContract):

@@ -16,6 +16,7 @@ import pytest
 from enginehost import Host, HostSettings
 from enginehost.engine import EngineState, HostAccess
 from enginehost.errors import CallTimeout, EngineUnavailable, ExecutionFailed, OutcomeUnknown, TooLarge
+from enginehost_engines.local_python import LocalPythonEngine
 from enginehost_engines.worker.pool import current_pool
 
 from .conftest import Engines, alive, children, eventually
@@ -279,12 +280,18 @@ async def blk(s, mark=""):
 """
 
 
-async def test_a_process_that_has_not_heard_a_cancellation_gets_no_calls(engines: Engines) -> None:
+async def stuck_for(engines: Engines, seconds: float) -> tuple[LocalPythonEngine, int, asyncio.Future[Any]]:
+    """An engine, its process, and the call that blocks the process."""
     engine = engines.make("blk", script=BLOCKER)
     pid = await engines.call(engine, s=0)
     mark = engines.folder / "mark"
-    stuck = asyncio.ensure_future(engines.call(engine, s=100, mark=str(mark)))
+    stuck = asyncio.ensure_future(engines.call(engine, s=seconds, mark=str(mark)))
     await eventually(mark.exists)
+    return engine, pid, stuck
+
+
+async def test_a_process_that_has_not_heard_a_cancellation_gets_no_calls(engines: Engines) -> None:
+    engine, pid, stuck = await stuck_for(engines, 100)
     sent_before = asyncio.ensure_future(engines.call(engine, s=0))  # it never comes to this one
     await asyncio.sleep(0.05)
     stuck.cancel()
@@ -296,11 +303,7 @@ async def test_a_process_that_has_not_heard_a_cancellation_gets_no_calls(engines
 
 
 async def test_a_process_that_heard_its_cancellation_late_is_used_again(engines: Engines) -> None:
-    engine = engines.make("blk", script=BLOCKER)
-    pid = await engines.call(engine, s=0)
-    mark = engines.folder / "mark"
-    stuck = asyncio.ensure_future(engines.call(engine, s=0.3, mark=str(mark)))
-    await eventually(mark.exists)
+    engine, pid, stuck = await stuck_for(engines, 0.3)
     stuck.cancel()
     assert isinstance(await engines.call(engine, s=0), int)
     await eventually(lambda: not any(worker.unheard for worker in current_pool().workers))

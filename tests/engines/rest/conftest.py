@@ -75,6 +75,33 @@ async def redirect_once(seen: Seen, writer: asyncio.StreamWriter) -> None:
     await answer(seen, writer)
 
 
+def raw(data: bytes) -> Answer:
+    """These bytes, whatever they are, and the end of the connection."""
+
+    async def write(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        writer.close()
+
+    return write
+
+
+def endless(head: bytes, piece: bytes) -> Answer:
+    """The lines of ``head``, and then ``piece`` for as long as it is read."""
+
+    async def write(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(head + b"\r\n\r\n")
+        while True:
+            writer.write(piece)
+            await writer.drain()
+
+    return write
+
+
+async def stay_silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
+    """No answer at all."""
+    await asyncio.sleep(3600)
+
+
 @dataclass
 class Server:
     """The recording server. ``answer`` may be replaced by each test; ``closed`` counts ended connections."""
@@ -218,6 +245,15 @@ def call(seconds: float | None = 10.0) -> Call:
     return Call("f", deadline=None if seconds is None else time.monotonic() + seconds)
 
 
+async def exhaust(answer: Any) -> None:
+    """Take all that an engine's ``execute`` gives, at once or in items."""
+    if not hasattr(answer, "__aiter__"):
+        await answer
+        return
+    async for _ in answer:
+        pass
+
+
 class Sender:
     """Sends property-test examples over one loop; engines are kept by their keys."""
 
@@ -289,4 +325,6 @@ def kit() -> Any:
         plain=plain,
         chunked=chunked,
         redirect_once=redirect_once,
+        raw=raw,
+        endless=endless,
     )

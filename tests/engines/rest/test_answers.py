@@ -195,13 +195,9 @@ async def test_a_bomb_within_a_bomb_is_cut_off(make: Any, server: Any, kit: Any)
 async def test_an_answer_that_lies_about_its_length_is_an_error_or_does_no_harm(
     make: Any, server: Any, kit: Any, head: str, body: bytes, result: Any
 ) -> None:
-    async def lie(seen: Any, writer: Any) -> None:
-        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{head}\r\n\r\n".encode() + body)
-        await writer.drain()
-        writer.close()
-
     engine = make()
-    server.answer = lie
+    start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{head}\r\n\r\n"
+    server.answer = kit.raw(start.encode() + body)
     if result is None:
         with pytest.raises(ExecutionFailed, match=r"broke the connection off|sent what is no HTTP"):
             await engine.execute({}, kit.call())

@@ -17,6 +17,8 @@ from enginehost.signature import Annotations, FunctionSignature
 from enginehost_engines.rest import StreamRestEngine
 from enginehost_engines.rest.retries import LONGEST_WAIT, Retries, retry_after
 
+from .conftest import stay_silent
+
 QUICK = {"RETRIES": 3, "RETRY_BACKOFF_SECONDS": 0.01, "BREAKER_FAILURES": 0}
 
 
@@ -33,10 +35,6 @@ def then_well(kit: Any, *failures: Any) -> Any:
 async def close_early(seen: Any, writer: Any) -> None:
     writer.write(b"HTTP/1.1 200")
     writer.close()
-
-
-async def stay_silent(seen: Any, writer: Any) -> None:
-    await asyncio.sleep(3600)
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])

@@ -103,13 +103,7 @@ async def test_an_item_arrives_before_the_next_is_made(make: Any, server: Any, k
 
 
 async def test_closing_a_stream_early_closes_its_connection(make: Any, server: Any, kit: Any) -> None:
-    async def endless(seen: Any, writer: Any) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
-        while True:
-            writer.write(b"line\n" * 1000)
-            await writer.drain()
-
-    server.answer = endless
+    server.answer = kit.endless(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain", b"line\n" * 1000)
     while server.closed.acquire(blocking=False):
         pass
     stream = make(StreamRestEngine).execute({}, kit.call())

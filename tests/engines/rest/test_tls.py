@@ -17,6 +17,7 @@ from h2.connection import H2Connection
 from h2.events import RequestReceived
 
 from enginehost.errors import ConfigError, EngineHostError, EngineUnavailable
+from enginehost_engines.rest import transport
 
 Serve = Callable[..., AbstractAsyncContextManager[str]]
 
@@ -74,6 +75,26 @@ async def test_an_authority_of_the_file_is_trusted_beside_the_systems(
             await make(URL=url).execute({}, kit.call())
         assert refused.value.detail["retry_may_help"] is False
         assert refused.value.detail["hint"].startswith("TLS_CA_FILE")
+
+
+async def test_tls_is_verified(
+    make: Any, kit: Any, authority: trustme.CA, trusted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport._tls.cache_clear()
+    try:
+        async with serving(authority.issue_cert("127.0.0.1")) as url:
+            engine = make(URL=url)
+            with pytest.raises(EngineUnavailable, match="certificate is not trusted"):
+                await engine.execute({}, kit.call())
+            await engine.close()
+            monkeypatch.setenv("SSL_CERT_FILE", trusted)
+            transport._tls.cache_clear()
+            assert await engine.execute({}, kit.call()) == "nobody"
+            elsewhere = url.replace("127.0.0.1", "localhost")
+            with pytest.raises(EngineUnavailable, match="certificate is not trusted"):
+                await make(URL=elsewhere).execute({}, kit.call())
+    finally:
+        transport._tls.cache_clear()
 
 
 async def test_a_certificate_that_ran_out_or_names_another_host_is_refused(

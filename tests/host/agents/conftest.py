@@ -55,6 +55,15 @@ def function(
     return Function(signature, run, mode, approval=approval)
 
 
+def never(name: str, **hints: bool) -> Function:
+    """A function that no call may reach."""
+
+    async def run(parameters: dict[str, Any], call: Any) -> int:
+        raise AssertionError(f"{name} was called")
+
+    return function(run, name=name, **hints)
+
+
 class Functions(AbstractFunctionEngine):
     """An engine with the functions of a test."""
 
@@ -215,6 +224,7 @@ class Kit:
     call = staticmethod(call)
     text = staticmethod(text)
     function = staticmethod(function)
+    never = staticmethod(never)
     rows_of = staticmethod(rows_of)
     check_nothing_dangles = staticmethod(check_nothing_dangles)
     terminal_events = staticmethod(terminal_events)

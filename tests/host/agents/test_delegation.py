@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from enginehost.agents.contract import AgentSpec, TurnLimits
+from enginehost.agents.contract import ALL_TOOLS, NO_TOOLS, AgentSpec, TurnLimits
 from enginehost.llm.message import Role, Type
 from enginehost.store.port import RunState
 
@@ -22,6 +22,12 @@ def by_agent(**answers: Any) -> Any:
         return found(rows) if callable(found) else found[number]
 
     return answer
+
+
+async def start_with_cleaner(world: Any, wipe: Any) -> None:
+    """A helper without tools of its own, and a cleaner that it may ask, who has ``wipe``."""
+    cleaner = AgentSpec("cleaner", "cleans", instructions="cleaner", tools=ALL_TOOLS)
+    await world.start(wipe, specs=(cleaner,), agents=("cleaner",), instructions="helper", tools=NO_TOOLS)
 
 
 async def test_an_agent_answers_another_in_a_session_of_its_own(world: Any, kit: Any) -> None:
@@ -47,16 +53,7 @@ async def test_what_the_other_agent_waits_for_the_asking_one_waits_for_too(world
         ran.append(1)
         return 1
 
-    from enginehost.agents.contract import ALL_TOOLS, NO_TOOLS
-
-    cleaner = AgentSpec("cleaner", "cleans", instructions="cleaner", tools=ALL_TOOLS)
-    await world.start(
-        kit.function(wipe, destructive=True),
-        specs=(cleaner,),
-        agents=("cleaner",),
-        instructions="helper",
-        tools=NO_TOOLS,
-    )
+    await start_with_cleaner(world, kit.function(wipe, destructive=True))
     world.model.answers = by_agent(
         helper=[[kit.call("cleaner", message="clean")], kit.text("done")],
         cleaner=[[kit.call("wipe", n=1)], kit.text("clean")],
@@ -113,19 +110,7 @@ async def test_a_circle_through_the_catalog_ends_too(world: Any, kit: Any) -> No
 
 
 async def test_cancelling_the_asking_agent_cancels_the_other(world: Any, kit: Any) -> None:
-    async def wipe(parameters: dict[str, Any], call: Any) -> int:
-        raise AssertionError
-
-    from enginehost.agents.contract import ALL_TOOLS, NO_TOOLS
-
-    cleaner = AgentSpec("cleaner", instructions="cleaner", tools=ALL_TOOLS)
-    await world.start(
-        kit.function(wipe, destructive=True),
-        specs=(cleaner,),
-        agents=("cleaner",),
-        instructions="helper",
-        tools=NO_TOOLS,
-    )
+    await start_with_cleaner(world, kit.never("wipe", destructive=True))
     world.model.answers = by_agent(
         helper=[[kit.call("cleaner", message="clean")]], cleaner=[[kit.call("wipe", n=1)]]
     )

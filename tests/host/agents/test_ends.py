@@ -31,6 +31,12 @@ async def until(condition: Any) -> None:
     raise AssertionError("it did not happen")
 
 
+async def endless() -> Any:
+    """What a model says that begins to answer and never ends."""
+    yield Message(Role.ASSISTANT, content="some", id="a", status=Status.OPEN)
+    await asyncio.Event().wait()
+
+
 def hanging(kit: Any, started: list[int], ended: list[int], **hints: bool) -> Any:
     async def hang(parameters: dict[str, Any], call: Any) -> int:
         started.append(parameters["n"])
@@ -46,10 +52,6 @@ def hanging(kit: Any, started: list[int], ended: list[int], **hints: bool) -> An
 
 async def test_cancel_from_another_process_ends_a_model_that_hangs(world: Any, kit: Any) -> None:
     await world.start()
-
-    async def endless() -> Any:
-        yield Message(Role.ASSISTANT, content="some", id="a", status=Status.OPEN)
-        await asyncio.Event().wait()
 
     world.model.answers = [endless(), kit.text("again")]
     session = await world.session()
@@ -75,10 +77,7 @@ async def test_a_cancelled_turn_settles_every_call(world: Any, kit: Any) -> None
     async def fine(parameters: dict[str, Any], call: Any) -> int:
         return 7
 
-    async def wipe(parameters: dict[str, Any], call: Any) -> int:
-        raise AssertionError
-
-    await world.start(hanging(kit, started, ended), kit.function(fine), kit.function(wipe, destructive=True))
+    await world.start(hanging(kit, started, ended), kit.function(fine), kit.never("wipe", destructive=True))
     world.model.answers = [
         [kit.call("hang", n=1), kit.call("fine", n=2), kit.call("wipe", n=3)],
         kit.text("ok"),
@@ -98,10 +97,7 @@ async def test_a_cancelled_turn_settles_every_call(world: Any, kit: Any) -> None
 
 
 async def test_a_turn_that_waits_for_a_person_can_be_cancelled(world: Any, kit: Any) -> None:
-    async def wipe(parameters: dict[str, Any], call: Any) -> int:
-        raise AssertionError
-
-    await world.start(kit.function(wipe, destructive=True))
+    await world.start(kit.never("wipe", destructive=True))
     world.model.answers = [[kit.call("wipe", n=3)], kit.text("ok")]
     session, run = await world.said()
     cancelled = await session.cancel()
@@ -287,10 +283,6 @@ async def test_what_two_processes_write_at_once_is_all_answered(world: Any, kit:
 
 async def test_a_turn_that_asks_its_model_is_given_back_at_once(world: Any, kit: Any) -> None:
     first = await world.start()
-
-    async def endless() -> Any:
-        yield Message(Role.ASSISTANT, content="some", id="a", status=Status.OPEN)
-        await asyncio.Event().wait()
 
     world.model.answers = [endless(), kit.text("whole")]
     session = await world.session()

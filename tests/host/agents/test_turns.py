@@ -412,10 +412,7 @@ async def test_an_agent_that_nobody_knows_is_named(world: Any) -> None:
 
 
 async def test_a_result_from_outside_settles_its_call_once(world: Any, kit: Any) -> None:
-    async def never(parameters: dict[str, Any], call: Any) -> int:
-        raise AssertionError
-
-    await world.start(kit.function(never, destructive=True))
+    await world.start(kit.never("never", destructive=True))
     world.model.answers = [[kit.call("never", n=1)], kit.text("ok")]
     session, run = await world.said()
     assert run.state is RunState.PAUSED

@@ -18,38 +18,17 @@ from dataclasses import asdict, dataclass
 from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState, WaitSet
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct
-from cyclonedds.idl.annotations import appendable, key
+from cyclonedds.idl.annotations import appendable
 from cyclonedds.idl.types import bounded_str, int32, int64
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
+from wire_types import LOOPBACK, FunctionCapability
 
-LOOPBACK = """<CycloneDDS><Domain Id="any"><General>
- <Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast>
- </General>
- <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>110</MaxAutoParticipantIndex>
- <Peers><Peer address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
 ON_A_NETWORK = """<CycloneDDS><Domain Id="any"><General>
  <Interfaces><NetworkInterface name="{}"/></Interfaces></General></Domain></CycloneDDS>"""
-
-
-@dataclass
-@appendable
-class FunctionCapability(IdlStruct, typename="FunctionCapability"):
-    function_id: bounded_str[128] = ""
-    key("function_id")
-    name: bounded_str[256] = ""
-    description: bounded_str[2048] = ""
-    provider_id: bounded_str[128] = ""
-    parameter_schema: bounded_str[8192] = ""
-    capabilities: bounded_str[2048] = ""
-    performance_metrics: bounded_str[2048] = ""
-    security_requirements: bounded_str[2048] = ""
-    classification: bounded_str[2048] = ""
-    last_seen: int64 = 0
-    service_name: bounded_str[256] = ""
 
 
 @dataclass

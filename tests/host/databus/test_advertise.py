@@ -24,7 +24,7 @@ from enginehost.policy import BOTH, Policy
 from enginehost.policy_rules import PolicyRules, Rule
 from enginehost.signature import FunctionSignature
 
-from .conftest import ServedCatalog
+from .served import ServedCatalog
 
 
 class Board:

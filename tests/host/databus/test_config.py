@@ -199,7 +199,8 @@ async def test_a_library_that_cannot_be_loaded_says_why(monkeypatch, failure):
             if name == "enginehost.databus.cyclone":
                 raise failure
 
-    monkeypatch.delitem(sys.modules, "enginehost.databus.cyclone", raising=False)
+    for name in ("enginehost.databus.cyclone", "enginehost.databus.cyclone.transport"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Failing(), *sys.meta_path])
     with pytest.raises(EngineUnavailable, match=f"cannot be loaded: {type(failure).__name__}"):
         find_transport("cyclone", {})(DatabusConfig())

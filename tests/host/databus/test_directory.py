@@ -190,7 +190,7 @@ async def test_another_host_with_our_id_is_noticed_and_not_let_in() -> None:
     noticed: list[str] = []
     directory = made(catalog, conflict=lambda offer, participant: noticed.append(participant))
     twin = Identity(None)
-    twin._id = OWN._id  # a copied state directory
+    twin.host_id = OWN.host_id  # a copied state directory
     directory.seen([seen(offered(host=twin), "q")])
     assert noticed == ["q"]
     assert names(catalog) == []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,63 +26,8 @@ from enginehost.errors import (
 
 pytest.importorskip("cyclonedds")
 
-PATIENCE = 20.0
-
-
-class Provider:
-    """The program ``provider.py``."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    async def ask(self, **order: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order).encode() + b"\n")
-        return await self.heard()
-
-    async def heard(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
-            return json.loads(await self.process.stdout.readline())
-
-    async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-
-    def pause(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-
-    async def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        async with asyncio.timeout(PATIENCE):
-            assert await self.process.wait() == 0
-
-
-@asynccontextmanager
-async def provider(domain: int, *options: str) -> AsyncIterator[Provider]:
-    program = Path(__file__).with_name("provider.py")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(program), str(domain), *options,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 20,
-    )  # fmt: skip
-    made = Provider(process)
-    try:
-        assert (await made.heard())["event"] == "ready"
-        yield made
-        if process.returncode is None:
-            await made.stop()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+from .processes import PATIENCE, ends_well, line_of, running_program
+from .provider_process import provider
 
 
 @pytest.fixture
@@ -387,54 +330,31 @@ async def test_a_client_that_stood_still_still_knows_what_is_there(dds_domain: i
         "            print(await bus.call('add', {'a': 2, 'b': 2}), flush=True)\n"
         "asyncio.run(main())\n"
     )
-    async with provider(dds_domain):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
+    async with provider(dds_domain), running_program("-c", script) as process:
         assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(PATIENCE):
-                assert await process.stdout.readline() == b"3\n"
-                os.kill(process.pid, signal.SIGSTOP)
-                await asyncio.sleep(4)  # longer than the lease
-                os.kill(process.pid, signal.SIGCONT)
-                for _ in range(3):
-                    process.stdin.write(b"\n")
-                    assert await process.stdout.readline() == b"4\n"
-                    await asyncio.sleep(0.7)
-            process.stdin.close()
-            assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        assert await line_of(process) == b"3\n"
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(4)  # longer than the lease
+        process.send_signal(signal.SIGCONT)
+        for _ in range(3):
+            process.stdin.write(b"\n")
+            assert await line_of(process) == b"4\n"
+            await asyncio.sleep(0.7)
+        await ends_well(process)
 
 
 async def test_a_peer_that_talks_garbage_hurts_nobody(dds_domain: int, tmp_path: Path) -> None:
     program = Path(__file__).with_name("garbage.py")
     async with provider(dds_domain) as other, host_on(dds_domain, tmp_path) as host:
         await until(lambda: host.catalog.get("calc.add"))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(program), str(dds_domain),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(PATIENCE):
-                assert await process.stdout.readline() == b"ready\n"
+        async with running_program(str(program), str(dds_domain)) as process:
+            assert await line_of(process) == b"ready\n"
             assert host.bus is not None
             await until(lambda: len(host.bus.describe()["capability_faults"]) >= 8)  # type: ignore[union-attr]
             assert await host.call("calc.add", {"a": 1, "b": 2}) == 3
             assert (await other.ask(describe=True))["bus"]["joined"] is True
             assert [one["function"]["name"] for one in host.tools()]
-            process.stdin.close()
-            assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            await ends_well(process)
         await until(lambda: not host.bus.describe()["capability_faults"])  # type: ignore[union-attr]
         assert await host.call("calc.add", {"a": 2, "b": 2}) == 4
 

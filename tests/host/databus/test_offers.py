@@ -17,19 +17,7 @@ from enginehost.databus.port import Capability
 from enginehost.signature import Annotations, FunctionSignature
 from enginehost.testing.strategies import signatures
 
-GENESIS = Capability(
-    function_id="5a1c7c9e-7f0b-4a57-9d3e-0a4a0f6a2b11",
-    name="add",
-    description="Adds.",
-    provider_id="0101c7a1b2c3d4e5f60718293a4b5c6d",
-    parameter_schema='{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}',
-    capabilities='["math"]',
-    performance_metrics='{"latency":"low"}',
-    security_requirements='{"level":"public"}',
-    classification="{}",
-    last_seen=1_790_000_000_000,
-    service_name="CalculatorService",
-)
+from .genesis import OFFERED
 
 DEEP = '{"type":"object","properties":' + '{"a":{"properties":' * 900 + "{}" + "}}" * 900 + "}"
 
@@ -51,7 +39,7 @@ def test_what_a_host_offers_is_understood_as_the_function_it_is(signature: Funct
 
 
 def test_a_capability_of_genesis_is_a_function_without_an_incarnation() -> None:
-    offer = understand(GENESIS)
+    offer = understand(OFFERED)
     assert (offer.fault, offer.incarnation) == ("", "")
     assert offer.signature.name == "CalculatorService.add"
     assert offer.signature.tags == ("math",)
@@ -83,11 +71,7 @@ def test_no_capability_is_too_strange_to_be_looked_at(capability: Capability) ->
             '{"type":"object","properties":{"a":{"$ref":"http://a.example/x"}}}',
             "reference",
         ),
-        (
-            "parameter_schema",
-            '{"type":"object","properties":' + '{"a":{"properties":' * 900 + "{}" + "}}" * 900 + "}",
-            "",
-        ),
+        ("parameter_schema", DEEP, ""),
         ("name", "", "empty"),
         ("name", "a" * 257, "257 bytes"),
         ("name", "red\x1b[31m", "cannot be shown"),
@@ -97,8 +81,8 @@ def test_no_capability_is_too_strange_to_be_looked_at(capability: Capability) ->
 )
 def test_what_is_wrong_with_a_capability_is_said(member: str, text: str, word: str) -> None:
     changed: dict[str, Any] = {member: text}
-    assert word in understand(replace(GENESIS, **changed)).fault
-    assert understand(replace(GENESIS, **changed)).fault
+    assert word in understand(replace(OFFERED, **changed)).fault
+    assert understand(replace(OFFERED, **changed)).fault
 
 
 def test_nobody_can_put_a_function_under_the_id_of_another_host() -> None:

@@ -6,9 +6,9 @@ import asyncio
 import json
 import shutil
 import signal
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,12 @@ from enginehost.engine import Call
 
 pytest.importorskip("cyclonedds")
 
-PATIENCE = 20.0
+from .processes import PATIENCE, running_program
 
 
-@asynccontextmanager
-async def program(*words: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+def program(*words: str) -> AbstractAsyncContextManager[Process]:
     """One of ``programs.py``, until the block is left."""
-    path = str(Path(__file__).with_name("programs.py"))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, path, *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    return running_program(str(Path(__file__).with_name("programs.py")), *words)
 
 
 async def test_a_host_that_stood_still_is_seen_again_by_who_watched_before(
@@ -170,7 +160,9 @@ async def test_the_later_of_two_hosts_with_one_id_takes_a_fresh_one(
         reply = await peer.call_id(capability["function_id"], {"a": 1, "b": 2}, capability["function_id"])
         assert reply["metadata"]["provider"] == capability["provider_id"]
     assert len(peer.replies) == 2
+    kept = second_bus.describe()["host_id"]
     second_bus.renew_identity("nonsense")
+    assert second_bus.describe()["host_id"] == kept
 
 
 def described(peer: Any) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from enginehost.databus import requester as module
+from enginehost.databus import presence, reminders
 from enginehost.databus.exchange import Ask
 from enginehost.databus.port import ExecutionReply, ExecutionRequest
 from enginehost.databus.remote import RemoteFunction
@@ -92,7 +92,7 @@ async def wire() -> Wire:
 
 @pytest.fixture
 async def requester(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> Requester:
-    monkeypatch.setattr(module, "MISSED_SECONDS", 0.05)
+    monkeypatch.setattr(presence, "MISSED_SECONDS", 0.05)
     made = Requester(wire, ME)  # type: ignore[arg-type]
     await made.start()
     return made
@@ -346,7 +346,7 @@ async def test_a_participant_that_left_answers_nothing_any_more(requester: Reque
 async def test_a_call_that_may_have_run_waits_a_moment_for_a_provider_that_is_out_of_sight(
     requester: Requester, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MISSED_SECONDS", 10.0)
+    monkeypatch.setattr(presence, "MISSED_SECONDS", 10.0)
     away = provider()
     call = asyncio.ensure_future(requester.call(ONCE, [Replica("f", away)]))
     first = await wire.request()
@@ -364,8 +364,8 @@ async def test_a_call_that_may_have_run_waits_a_moment_for_a_provider_that_is_ou
 async def test_a_provider_that_says_nothing_is_asked_again(
     requester: Requester, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REMIND_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_REMIND_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(reminders, "REMIND_SECONDS", 0.01)
+    monkeypatch.setattr(reminders, "LOOK_SECONDS", 0.01)
     call = asyncio.ensure_future(requester.call(ONCE, [Replica("f", provider())]))
     first, again = await wire.request(), await wire.request(2)
     assert again.request_id == first.request_id
@@ -383,8 +383,8 @@ async def test_a_provider_that_says_nothing_is_asked_again(
 async def test_a_program_that_knows_only_the_types_is_asked_once(
     requester: Requester, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REMIND_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_REMIND_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(reminders, "REMIND_SECONDS", 0.01)
+    monkeypatch.setattr(reminders, "LOOK_SECONDS", 0.01)
     call = asyncio.ensure_future(requester.call(ONCE, [Replica("f", provider(""))]))
     other = asyncio.ensure_future(requester.call(ONCE, [Replica("g", provider())]))
     request = await wire.request()

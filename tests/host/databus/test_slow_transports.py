@@ -85,6 +85,18 @@ def too_large(count: int, participant: str, named: str = "") -> list[ExecutionRe
     ]
 
 
+async def stuck_after_one_answer(transport: Stuck) -> Responder:
+    """A responder whose transport has reached the participant ``a``, and now does not any more."""
+    answering = responder(transport)
+    transport.go.set()
+    await answering.receive(too_large(1, "a", "first"))
+    async with asyncio.timeout(20):
+        while not answering.replies.answered:
+            await asyncio.sleep(0)
+    transport.go.clear()
+    return answering
+
+
 async def test_a_participant_that_was_never_reached_holds_up_nobody() -> None:
     transport = Stuck()
     answering = responder(transport)
@@ -103,13 +115,8 @@ async def test_a_participant_that_takes_its_replies_gets_each_refusal_however_ma
 ) -> None:
     monkeypatch.setattr(refusals, "PATIENCE", 3600.0)
     transport = Stuck()
-    answering = responder(transport)
-    transport.go.set()
-    await answering.receive(too_large(1, "a", "first"))
+    answering = await stuck_after_one_answer(transport)
     async with asyncio.timeout(20):
-        while not answering.replies.answered:
-            await asyncio.sleep(0)
-        transport.go.clear()
         held = asyncio.create_task(answering.receive(too_large(3 * LINE, "a")))
         for _ in range(12 * LINE):  # more turns of the loop than there are refusals
             await asyncio.sleep(0)
@@ -124,13 +131,8 @@ async def test_a_participant_that_takes_its_replies_gets_each_refusal_however_ma
 async def test_a_participant_that_takes_no_more_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals, "PATIENCE", 0.05)
     transport = Stuck()
-    answering = responder(transport)
-    transport.go.set()
-    await answering.receive(too_large(1, "a", "first"))
+    answering = await stuck_after_one_answer(transport)
     async with asyncio.timeout(20):
-        while not answering.replies.answered:
-            await asyncio.sleep(0)
-        transport.go.clear()
         await answering.receive(too_large(LINE + 1_000, "a"))  # many times its patience, if for each
         assert 990 <= answering.replies.lost <= 1_000  # one is on its way
         transport.go.set()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enginehost.errors import EngineHostError, ExecutionFailed
+from enginehost.errors import EngineHostError, ExecutionFailed, InvalidRequest
 from enginehost.llm import sse
 from enginehost.llm.body import CHUNK, Pieces, Turns, escaped, json_bytes, spooled, written
 from enginehost.llm.failures import from_event, from_status, may_pass, retry_after
@@ -50,7 +50,7 @@ async def test_small_rows_are_joined_to_chunks_and_turns() -> None:
 async def test_rows_that_end_or_begin_inside_a_message_are_a_mistake() -> None:
     piece = Message(Role.USER, content="a", id="1", status=Status.OPEN)
     for wrong in ([piece], [piece, user("b")]):
-        with pytest.raises(ValueError, match=r"middle of|inside"):
+        with pytest.raises(InvalidRequest, match=r"middle of|inside"):
             [chunk async for chunk in written(b"", rows(wrong), Talk())]
 
 

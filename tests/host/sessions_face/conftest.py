@@ -89,6 +89,13 @@ class Side:
         assert response.status_code == 202, response.text
         return response.json()["run"]
 
+    async def paused(self) -> str:
+        """A session whose turn waits for a person: may the agent wipe the disk?"""
+        session = await self.start()
+        await self.say(session, "wipe it")
+        await self.until(session, "paused")
+        return session
+
     async def events(
         self, session: str, after: str = "", *, until: bool = True, header: bool = True
     ) -> AsyncGenerator[Event, None]:

@@ -85,9 +85,7 @@ async def test_a_call_waits_for_a_decision_and_is_decided_once(
     world: Any, decision: dict[str, Any], result: str
 ) -> None:
     side = await world.side()
-    session = await side.start()
-    await side.say(session, "wipe it")
-    await side.until(session, "paused")
+    session = await side.paused()
     (asked,) = (await side.get(f"/{session}/approvals")).json()["approvals"]
     assert (asked["tool"], asked["args"], asked["kind"]) == ("wipe", {"what": "disk"}, "approval")
     place = f"/{session}/approvals/{asked['call']}"
@@ -113,9 +111,7 @@ async def test_what_does_not_go_with_a_decision_is_refused_and_decides_nothing(
     world: Any, decision: dict[str, Any], strange: str
 ) -> None:
     side = await world.side()
-    session = await side.start()
-    await side.say(session, "wipe it")
-    await side.until(session, "paused")
+    session = await side.paused()
     (asked,) = (await side.get(f"/{session}/approvals")).json()["approvals"]
     refused = await side.post(f"/{session}/approvals/{asked['call']}", decision)
     assert refused.status_code == 400
@@ -166,9 +162,7 @@ async def test_an_agent_is_not_called_with_nothing_to_answer(world: Any) -> None
 
 async def test_an_edit_has_to_fit_as_the_models_arguments_do(world: Any) -> None:
     side = await world.side()
-    session = await side.start()
-    await side.say(session, "wipe it")
-    await side.until(session, "paused")
+    session = await side.paused()
     (asked,) = (await side.get(f"/{session}")).json()["approvals"]
     place = f"/{session}/approvals/{asked['call']}"
     wrong = await side.post(place, {"decision": "edit", "args": {"nothing": 1}})

@@ -48,9 +48,7 @@ async def test_a_turn_of_one_is_cancelled_at_the_other(world: Any) -> None:
 
 async def test_a_call_of_one_is_approved_at_the_other(world: Any) -> None:
     a, b = await world.side(), await world.side()
-    session = await a.start()
-    await a.say(session, "wipe it")
-    await a.until(session, "paused")
+    session = await a.paused()
     (asked,) = (await b.get(f"/{session}/approvals")).json()["approvals"]
     both = await asyncio.gather(
         *(side.post(f"/{session}/approvals/{asked['call']}", {"decision": "approve"}) for side in (a, b))

@@ -17,6 +17,7 @@ from enginehost.agents.stages.passing import approval, hide_reasoning
 from enginehost.agents.stages.redacting import redact
 from enginehost.errors import ConfigError
 from enginehost.near_names import NearNames
+from enginehost.value_faults import first_fault
 
 SHIPPED: Mapping[str, Callable[..., Stage]] = {
     "approval": approval,
@@ -41,10 +42,7 @@ def make_stage(name: str, arguments: Mapping[str, Any]) -> Stage:
     try:
         return validate_call(make)(**arguments)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        text = f"the stage {name}: {where}: {first['msg']}"
-        raise ConfigError(text, reason="bad-stage") from None
+        raise ConfigError(f"the stage {name}: {first_fault(error)}", reason="bad-stage") from None
     except ValueError as error:
         raise ConfigError(f"the stage {name}: {error}", reason="bad-stage") from None
 

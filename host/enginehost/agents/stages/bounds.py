@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from enginehost.agents.contract import Stage, Turn
-from enginehost.llm.message import Message, Type, Usage
+from enginehost.llm.message import Message, Type
 
 Each = Literal["agent", "owner", "session"]
 _MOST_KEPT = 10_000
@@ -81,14 +81,10 @@ def budget(tokens: int | None = None, cost: float | None = None) -> Stage:
             return
         async for message in messages:
             if message.usage is not None:
-                used, spent = used + _tokens(message.usage), spent + (message.usage.cost or 0.0)
+                used, spent = used + message.usage.total, spent + (message.usage.cost or 0.0)
             calls = calls or message.type is Type.TOOL_CALL
             yield message
         if calls and (reason := over(used, spent)):
             turn.stop(reason)
 
     return stage
-
-
-def _tokens(usage: Usage) -> int:
-    return usage.input + usage.cached + usage.cache_written + usage.output

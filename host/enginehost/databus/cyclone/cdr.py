@@ -20,8 +20,10 @@ _BODY = len(_HEADER)
 
 _PADDING = tuple(bytes(count) for count in range(8))
 _LENGTH = Layout("<I").pack
-_NUMBERS = {Kind.INT32: ("i", 4, 0), Kind.INT64: ("q", 8, 0)}
-_WRITE = {kind: Layout(f"<{code}").pack for kind, (code, _, _) in _NUMBERS.items()}
+_SIZES = {"i": 4, "q": 8}
+_CODES = {Kind.STRING: "", Kind.INT32: "i", Kind.INT64: "q"}
+"""By kind, the layout of a number; empty for a text."""
+_WRITE = {code: Layout(f"<{code}").pack for code in _SIZES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,13 @@ class _Form:
     """How one kind of encapsulation is read; ``widest`` is the largest alignment."""
 
     length: Any
-    numbers: dict[Kind, tuple[Any, int, int]]
+    numbers: dict[str, tuple[Any, int, int]]
     delimited: bool
 
 
 def _form(order: str, widest: int, *, delimited: bool = False) -> _Form:
     numbers = {
-        kind: (Layout(order + code).unpack_from, size, min(size, widest) - 1)
-        for kind, (code, size, _) in _NUMBERS.items()
+        code: (Layout(order + code).unpack_from, size, min(size, widest) - 1) for code, size in _SIZES.items()
     }
     return _Form(Layout(order + "I").unpack_from, numbers, delimited)
 
@@ -58,20 +59,25 @@ class Codec:
     """
 
     def __init__(self, struct: Struct, raw: Collection[str] = ()) -> None:
-        self._members = [(member.kind, member.name in raw) for member in struct.members]
-        self._blank = [b"" if raw else "" if kind is Kind.STRING else 0 for kind, raw in self._members]
+        self._members = [(_CODES[member.kind], member.name in raw) for member in struct.members]
+        self._blank = [b"" if raw else 0 if code else "" for code, raw in self._members]
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """The sample, padded to four bytes. Raises :class:`ValueError` for what cannot be written."""
         parts = [_HEADER]
         at = 0
         try:
-            for (kind, _), value in zip(self._members, values, strict=True):
-                at = (
-                    _put_text(parts, at, value)
-                    if kind is Kind.STRING
-                    else _put_number(parts, at, kind, value)
-                )
+            for (code, _), value in zip(self._members, values, strict=True):
+                if code:
+                    data = _WRITE[code](value)
+                    padding = -at & (len(data) - 1)
+                    parts += (_PADDING[padding], data)
+                    at += padding + len(data)
+                else:
+                    data = value.encode() if isinstance(value, str) else value
+                    padding = -at & 3
+                    parts += (_PADDING[padding], _LENGTH(len(data) + 1), data, b"\0")
+                    at += padding + len(data) + 5
         except LayoutError as failure:
             raise ValueError(f"a number does not fit its member: {failure}") from failure
         parts.append(_PADDING[-at & 3])
@@ -79,10 +85,8 @@ class Codec:
 
     def encode_key(self, key: str) -> bytes:
         """The key of an instance whose first member is its only key."""
-        parts = [_HEADER]
-        at = _put_text(parts, 0, key)
-        parts.append(_PADDING[-at & 3])
-        return b"".join(parts)
+        data = key.encode()
+        return b"".join((_HEADER, _LENGTH(len(data) + 1), data, b"\0", _PADDING[-(len(data) + 1) & 3]))
 
     def decode(self, data: bytes) -> list[Any]:
         """The members. Raises :class:`ValueError` where the bytes are no sample of the type."""
@@ -108,15 +112,15 @@ class Codec:
                 raise ValueError("a sample is shorter than it says")
             end = stop
         values: list[Any] = []
-        for kind, raw in self._members:
+        for code, raw in self._members:
             if form.delimited and at >= end:  # written by an earlier version of the type
                 return values + self._blank[len(values) :]
-            if kind is Kind.STRING:
+            if code:
+                value, at = _number(form, code, data, at, end)
+                values.append(value)
+            else:
                 value, at = _text(form, data, at, end)
                 values.append(value if raw else value.decode())
-            else:
-                value, at = _number(form, kind, data, at, end)
-                values.append(value)
         return values
 
 
@@ -125,20 +129,6 @@ def _form_of(data: bytes) -> _Form:
     if form is None or len(data) < _BODY:
         raise ValueError("a sample has an encapsulation that its type cannot have")
     return form
-
-
-def _put_text(parts: list[bytes], at: int, value: str | bytes) -> int:
-    text = value.encode() if isinstance(value, str) else value
-    padding = -at & 3
-    parts += (_PADDING[padding], _LENGTH(len(text) + 1), text, b"\0")
-    return at + padding + len(text) + 5
-
-
-def _put_number(parts: list[bytes], at: int, kind: Kind, value: int) -> int:
-    data = _WRITE[kind](value)
-    padding = -at & (len(data) - 1)
-    parts += (_PADDING[padding], data)
-    return at + padding + len(data)
 
 
 def _text(form: _Form, data: bytes, at: int, end: int) -> tuple[bytes, int]:
@@ -153,8 +143,8 @@ def _text(form: _Form, data: bytes, at: int, end: int) -> tuple[bytes, int]:
     return data[start : stop - 1], stop
 
 
-def _number(form: _Form, kind: Kind, data: bytes, at: int, end: int) -> tuple[int, int]:
-    read, size, mask = form.numbers[kind]
+def _number(form: _Form, code: str, data: bytes, at: int, end: int) -> tuple[int, int]:
+    read, size, mask = form.numbers[code]
     at += -(at - _BODY) & mask
     if at + size > end:
         raise ValueError("a sample ends too early")

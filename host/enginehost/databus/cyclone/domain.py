@@ -12,11 +12,8 @@ from cyclonedds.domain import Domain
 
 from enginehost.databus.config import LOOPBACK, NETWORK_FRAGMENT, DatabusConfig, is_address
 from enginehost.databus.peers import looked_up
-from enginehost.databus.surroundings import is_full
+from enginehost.databus.surroundings import MOST_PARTICIPANTS, is_full
 from enginehost.errors import ConfigError, EngineUnavailable
-
-MOST_PARTICIPANTS = 110
-"""Participants per machine and domain that find each other: a domain has 120 pairs of ports."""
 
 MOST_SAMPLE_BYTES = 64 * 1024 * 1024
 """Larger samples are not reassembled; the host refuses parameters far below that."""

@@ -19,7 +19,7 @@ from cyclonedds.sub import DataReader
 
 from enginehost.databus.cyclone.handover import Handover
 from enginehost.databus.cyclone.participant import Participant
-from enginehost.databus.cyclone.waits import Waits
+from enginehost.databus.cyclone.waits import Waits, keep_on, post
 
 log = logging.getLogger("enginehost.databus")
 
@@ -48,13 +48,24 @@ class Feed(ABC):
         self.malformed = 0
         self.held = False
         """Whether it is not waited for because the event loop is behind."""
-        self.ahead = threading.Semaphore(BATCHES_AHEAD)
+        self._handed = 0
+        self._done = 0
         self._decode = decode
         self._resume: Callable[[], None] = lambda: None
 
     def resumed_by(self, resume: Callable[[], None]) -> None:
         """``resume`` has it waited for again."""
         self._resume = resume
+
+    @property
+    def full(self) -> bool:
+        """Whether so many batches wait for the event loop that no further one may."""
+        return self._handed - self._done >= BATCHES_AHEAD
+
+    def hand(self, loop: asyncio.AbstractEventLoop, batch: list[Any]) -> None:
+        """Give a batch to the event loop. Raises :class:`~enginehost.databus.cyclone.waits.LoopClosed`."""
+        self._handed += 1  # on the intake's thread alone, as the other one is on the event loop: no lock
+        post(loop, self.arrive, batch)
 
     def take(self) -> tuple[list[Any], bool]:
         """The next samples, and whether there may be more."""
@@ -70,7 +81,7 @@ class Feed(ABC):
 
     def done(self) -> None:
         """One batch less waits for the event loop."""
-        self.ahead.release()
+        self._done += 1
         if self.held:
             self._resume()
 
@@ -174,31 +185,27 @@ class Intake:
         self._waits.close()
 
     def _run(self) -> None:
-        try:
-            while not self._stopping:
-                for number in self._waits.wait():
-                    self._drain(number, self._feeds[number])
-                self._resume()
-        except RuntimeError:  # the event loop is closed: nobody is left to hand anything to
-            return
+        keep_on(self._step, lambda: self._stopping)
+
+    def _step(self) -> None:
+        for number in self._waits.wait():
+            self._drain(number, self._feeds[number])
+        self._resume()
 
     def _drain(self, number: int, feed: Feed) -> None:
         more = True
         while more and not self._stopping:
             feed.held = True  # first, so that a batch that is done just now is not missed
-            if not feed.ahead.acquire(blocking=False):
+            if feed.full:
                 self._waits.detach(feed.condition)
                 return
             feed.held = False
             batch, more = feed.take()
             if batch:
-                self._loop.call_soon_threadsafe(feed.arrive, batch)
-            else:
-                feed.ahead.release()
+                feed.hand(self._loop, batch)
 
     def _resume(self) -> None:
         for number, feed in list(self._feeds.items()):
-            if feed.held and feed.ahead.acquire(blocking=False):
-                feed.ahead.release()
+            if feed.held and not feed.full:
                 feed.held = False
                 self._waits.attach(feed.condition, number)

@@ -16,7 +16,7 @@ from cyclonedds.qos import Policy
 from cyclonedds.sub import DataReader
 
 from enginehost.databus.cyclone.participant import Participant
-from enginehost.databus.cyclone.waits import Waits
+from enginehost.databus.cyclone.waits import Waits, keep_on, post
 from enginehost.databus.pause import BEAT, GAP, clock
 
 SETTLE_SECONDS = 0.5
@@ -96,8 +96,7 @@ class Matches:
         self.endpoint.take_status()
         handles = [handle % _HANDLES for handle in matched(self._handles)]
         remotes = {handle: remote for handle in handles if (remote := self._look_up(handle))}
-        with suppress(RuntimeError):  # the event loop is closed
-            loop.call_soon_threadsafe(self._apply, remotes)
+        post(loop, self._apply, remotes)
 
     def _look_up(self, handle: int) -> Remote | None:
         known = self._known.get(handle)
@@ -176,11 +175,15 @@ class Discovery:
         self._waits.close()
 
     def _run(self) -> None:
-        while not self._stopping:
+        keep_on(self._step, lambda: self._stopping)
+
+    def _step(self) -> None:
+        try:
             for number in self._waits.wait(_BEAT_NS):
                 with self._lock:
                     if (matches := self._watched.get(number)) is not None:
                         matches.look(self._loop)
+        finally:
             now = clock()
             if now - self._beat >= GAP:
                 self._settled_at = now + SETTLE_SECONDS

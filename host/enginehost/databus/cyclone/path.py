@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -62,7 +63,7 @@ class Path:
             if len(data) <= SMALL_BYTES:
                 done = self._written(data)
             else:
-                done = await loop.run_in_executor(self._threads, self._written_aside, data)
+                done = await loop.run_in_executor(self._threads, self._written, data, write)
             if done:
                 return True
             if loop.time() >= until:
@@ -72,14 +73,7 @@ class Path:
             pause = min(2 * pause, LONGEST_RETRY)
         return False
 
-    def _written(self, data: bytes) -> bool:
-        try:
-            return write_now(self.writer, data) is Outcome.DONE
-        except DDSException as failure:
-            self._complain(f"nothing can be written on the databus: {failure}")
-            return False
-
-    def _written_aside(self, data: bytes) -> bool:
+    def _written(self, data: bytes, write: Callable[[DataWriter[Any], bytes], Outcome] = write_now) -> bool:
         try:
             return write(self.writer, data) is Outcome.DONE
         except DDSException as failure:

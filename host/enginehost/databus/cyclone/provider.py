@@ -143,6 +143,7 @@ class Provider:
     def _drop(self, partition: str) -> None:
         path, _ = self._paths.pop(partition)
         path.closed = True
+        self._deaf = {deaf for deaf in self._deaf if deaf[1] is not path.matches}
         self._discovery.forget(path.matches)
         self._threads.submit(self._participant.delete, path.writer)
 

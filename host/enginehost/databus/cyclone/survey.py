@@ -18,7 +18,7 @@ from cyclonedds.builtin import (
     BuiltinTopicDcpsPublication,
     BuiltinTopicDcpsSubscription,
 )
-from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.core import DDSException, InstanceState, ReadCondition, WaitSet
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.dynamic import get_types_for_typeid
 from cyclonedds.pub import DataWriter, Publisher
@@ -36,6 +36,7 @@ from enginehost.databus.cyclone.announced import (
 )
 from enginehost.databus.cyclone.domain import enter_domain, leave_domain, lost_peers
 from enginehost.databus.cyclone.heard import Heard
+from enginehost.databus.cyclone.intake import ANY
 from enginehost.databus.cyclone.matches import matched
 from enginehost.databus.cyclone.qos import CALL_WRITER, CAPABILITY_READER, reader_qos
 from enginehost.databus.cyclone.reply_partition import user_data
@@ -65,7 +66,6 @@ RENEW_SECONDS = 2.0
 LONGEST_RENEWAL = 60.0
 """After how long to look again at what was lost; each time it takes twice as long, for all is sent anew."""
 
-_ANY = SampleState.Any | ViewState.Any | InstanceState.Any
 _CAPABILITY_READER = Qos(Policy.History.KeepLast(16), base=CAPABILITY_READER)
 """What a host asks for. Hosts that have one id would overwrite each other's, so there is room for some."""
 
@@ -191,7 +191,7 @@ class Observer:
         """Wake up at whatever is new."""
         self._waitset = WaitSet(self._participant)
         readers = (*self._builtin, self._capabilities, self._replies)
-        self._conditions = [ReadCondition(reader, _ANY) for reader in readers]
+        self._conditions = [ReadCondition(reader, ANY) for reader in readers]
         for condition in self._conditions:
             self._waitset.attach(condition)
 
@@ -353,7 +353,7 @@ def _all(reader: BuiltinDataReader) -> Iterator[Any]:
 
 def _taken(reader: DataReader[Any]) -> Iterator[tuple[bytes, Any]]:
     """Samples undecoded: a malformed one takes no other with it."""
-    while not isinstance(taken := ddspy_take(reader._ref, _ANY, BATCH), int) and taken:
+    while not isinstance(taken := ddspy_take(reader._ref, ANY, BATCH), int) and taken:
         yield from taken
 
 

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cyclonedds.core import DDSException
 from cyclonedds.pub import DataWriter
 
 from enginehost.databus.cyclone.matches import Discovery, Matches
@@ -56,11 +55,8 @@ class Instances:
     def outlet(self, topic: str) -> Outlet:
         """The outlet of a topic."""
         if topic not in self._outlets:
-            about = TOPICS[topic]
-            writer = self._participant.writer(
-                self._participant.topic(about.struct, topic), writer_qos(about.profile)
-            )
-            self._outlets[topic] = Outlet(writer, f"databus-{about.struct.name}")
+            name = f"databus-{TOPICS[topic].struct.name}"
+            self._outlets[topic] = Outlet(_writer(self._participant, topic), name)
         return self._outlets[topic]
 
     def readers(self, topic: str) -> int:
@@ -93,10 +89,7 @@ class Events:
         """See :class:`~enginehost.databus.port.Transport`."""
         made = self._writers.get(topic)
         if made is None:
-            about = TOPICS[topic]
-            writer = self._participant.writer(
-                self._participant.topic(about.struct, topic), writer_qos(about.profile)
-            )
+            writer = _writer(self._participant, topic)
             made = self._writers[topic] = (writer, self._discovery.watch(writer))
         return bool(made[1].participants)
 
@@ -128,7 +121,7 @@ class Events:
             topic, values, last = event
             try:
                 self._write(topic, values, last=last)
-            except (DDSException, TypeError, ValueError) as failure:
+            except Exception as failure:  # noqa: BLE001 - whatever one has, the thread goes on with the next
                 self.dropped += 1
                 log.debug("an event could not be written: %s", failure)
 
@@ -140,3 +133,8 @@ class Events:
             self.dropped += 1
         if last and struct.keyed:
             unregister(writer, serialized_key(sample))
+
+
+def _writer(participant: Participant, topic: str) -> DataWriter[Any]:
+    about = TOPICS[topic]
+    return participant.writer(participant.topic(about.struct, topic), writer_qos(about.profile))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes as ct
+import logging
+import time
+from collections.abc import Callable
 from typing import Any
 
 from cyclonedds.core import DDSException, Entity, GuardCondition, WaitSet
 from cyclonedds.domain import DomainParticipant
-from cyclonedds.internal import DDS
+
+from enginehost.databus.cyclone.wire import c_function
+
+log = logging.getLogger("enginehost.databus")
 
 _MOST = 64
 """Entities that one wait names at most; the next wait names the others."""
@@ -17,13 +24,41 @@ _GUARD = 0
 FOR_EVER_NS = 2**63 - 1
 
 
-def _function(name: str, *arguments: Any) -> Any:
-    return ct.CFUNCTYPE(ct.c_int32, ct.c_int32, *arguments)((name, DDS._dll_handle))
+_attach = c_function("dds_waitset_attach", ct.c_int32, ct.c_ssize_t)
+_detach = c_function("dds_waitset_detach", ct.c_int32)
+_wait = c_function("dds_waitset_wait", ct.POINTER(ct.c_ssize_t), ct.c_size_t, ct.c_int64)
+
+AFTER_FAILURE = 1.0
+"""Seconds of rest after a thread's step has failed."""
 
 
-_attach = _function("dds_waitset_attach", ct.c_int32, ct.c_ssize_t)
-_detach = _function("dds_waitset_detach", ct.c_int32)
-_wait = _function("dds_waitset_wait", ct.POINTER(ct.c_ssize_t), ct.c_size_t, ct.c_int64)
+def keep_on(step: Callable[[], None], stopping: Callable[[], bool]) -> None:
+    """Take one step after the other, until stopped or the event loop is closed.
+
+    What fails in one step (peers choose what the library is to read) is told, and must not be the last of it.
+    """
+    while not stopping():
+        try:
+            step()
+        except LoopClosed:
+            return
+        except Exception:
+            if stopping():
+                return
+            log.exception("a thread of the databus failed, and goes on")
+            time.sleep(AFTER_FAILURE)
+
+
+class LoopClosed(Exception):
+    """Nobody is left to hand anything to."""
+
+
+def post(loop: asyncio.AbstractEventLoop, act: Callable[..., Any], *arguments: Any) -> None:
+    """Have ``act`` called on the event loop. Raises :class:`LoopClosed`."""
+    try:
+        loop.call_soon_threadsafe(act, *arguments)
+    except RuntimeError as closed:
+        raise LoopClosed from closed
 
 
 class Waits:

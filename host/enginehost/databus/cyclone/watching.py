@@ -12,6 +12,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -25,7 +26,7 @@ from enginehost.databus.cyclone.intake import ANY
 from enginehost.databus.cyclone.matches import MOST_KNOWN
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.cyclone.qos import CAPABILITY_READER
-from enginehost.databus.cyclone.waits import FOR_EVER_NS, Waits
+from enginehost.databus.cyclone.waits import FOR_EVER_NS, Waits, keep_on, post
 from enginehost.databus.port import Capability, Sighting, Watcher
 from enginehost.databus.types import FUNCTION_CAPABILITY
 
@@ -91,7 +92,7 @@ class Watching:
         self._pause = FIRST_TRY_SECONDS
         self._try_at = float("inf")
         self._anew_at = float("inf")
-        self._asked: list[asyncio.Future[None]] = []
+        self._asked: deque[asyncio.Future[None]] = deque()
         self._stopping = False
         self._attach()
         self._thread = threading.Thread(target=self._run, name="databus-watcher", daemon=True)
@@ -124,17 +125,16 @@ class Watching:
             asked.cancel()
 
     def _run(self) -> None:
-        try:
-            while not self._stopping:
-                tags = self._waits.wait(self._timeout())
-                if _LIVELINESS in tags:
-                    self._look()
-                if not self._stopping:
-                    self._decide()
-                if _SAMPLES in tags:
-                    self._take_all()
-        except RuntimeError:  # the event loop is closed: nobody is left to hand anything to
-            return
+        keep_on(self._step, lambda: self._stopping)
+
+    def _step(self) -> None:
+        tags = self._waits.wait(self._timeout())
+        if _LIVELINESS in tags:
+            self._look()
+        if not self._stopping:
+            self._decide()
+        if _SAMPLES in tags:
+            self._take_all()
 
     def _timeout(self) -> int:
         due = min(self._try_at, self._anew_at)
@@ -152,7 +152,7 @@ class Watching:
 
     def _decide(self) -> None:
         now = time.monotonic()
-        asked, self._asked = self._asked, []
+        asked = [self._asked.popleft() for _ in range(len(self._asked))]
         if asked or now >= self._anew_at:
             self._renew()
             self._post(lambda: [one.set_result(None) for one in asked if not one.done()])
@@ -195,13 +195,15 @@ class Watching:
         """Take what is there, but let a change of liveliness be looked at in between."""
         self._ahead.acquire()
         taken: Any = [] if self._stopping else ddspy_take(self._sight.reader._ref, ANY, BATCH)
-        sightings = (
-            [] if isinstance(taken, int) else [one for pair in taken if (one := self._sighting(*pair))]
-        )
+        sightings: list[Sighting] = []
+        try:
+            if not isinstance(taken, int):
+                sightings = [one for pair in taken if (one := self._sighting(*pair))]
+        finally:
+            if not sightings:
+                self._ahead.release()
         if sightings:
             self._post(lambda: self._hand_over(sightings))
-        else:
-            self._ahead.release()
 
     def _hand_over(self, sightings: list[Sighting]) -> None:
         try:
@@ -234,4 +236,4 @@ class Watching:
         return known
 
     def _post(self, what: Callable[[], Any]) -> None:
-        self._loop.call_soon_threadsafe(what)
+        post(self._loop, what)

@@ -105,14 +105,15 @@ class _Container(ct.Structure):
     _fields_ = (("usample", ct.c_void_p), ("usample_size", ct.c_size_t))
 
 
-def _function(name: str, *arguments: Any) -> Any:
+def c_function(name: str, *arguments: Any) -> Any:
+    """A function of the C library on an entity, which lets go of the GIL; it answers a return code."""
     return ct.CFUNCTYPE(ct.c_int32, ct.c_int32, *arguments)((name, DDS._dll_handle))
 
 
-_write = _function("dds_write", ct.c_void_p)
-_dispose = _function("dds_dispose", ct.c_void_p)
-_unregister = _function("dds_unregister_instance", ct.c_void_p)
-_wait_for_acks = _function("dds_wait_for_acks", ct.c_int64)
+_write = c_function("dds_write", ct.c_void_p)
+_dispose = c_function("dds_dispose", ct.c_void_p)
+_unregister = c_function("dds_unregister_instance", ct.c_void_p)
+_wait_for_acks = c_function("dds_wait_for_acks", ct.c_int64)
 
 
 def write(writer: DataWriter[Any], data: bytes) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +65,7 @@ class Answer:
             self._stop = str((event.get("delta") or {}).get("stop_reason") or self._stop)
             self._count(event.get("usage") or {})
         elif kind == "message_stop":
-            yield self._end()
+            yield from self._end()
         elif kind == "error":
             raise from_event(self._arriving.who, event.get("error"))
 
@@ -97,7 +97,7 @@ class Answer:
         elif kind == "signature_delta":
             self._arriving.keep(index, "signature", delta["signature"])
 
-    def _end(self) -> Message:
+    def _end(self) -> Sequence[Message]:
         stop = self._stop
         if stop == "refusal":
             raise self._arriving.refused("the model refused to answer")

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
-from enginehost.config import BadValue
-from enginehost.llm.config import ModelConfig
+from enginehost.config import BadValue, lower_case
+from enginehost.llm.config import ModelConfig, check_url
 
 StructuredOutput = Literal["format", "tool"]
 """How JSON of a schema is asked for."""
 
 Thinking = Literal["adaptive", "budget"]
 """How a model is told how much to think."""
-
-
-def check_url(url: str) -> str:
-    """An address without the slash at its end."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise BadValue(
-            "ENDPOINT is no address", hint="write https://host or https://host/path", reason="bad-url"
-        )
-    return url.rstrip("/")
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -38,10 +27,6 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
                 "HEADERS holds what no header can", hint='write {"name": "value"}', reason="bad-header"
             )
     return headers
-
-
-def _lower(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
 
 
 class AnthropicConfig(ModelConfig):
@@ -79,12 +64,12 @@ class AnthropicConfig(ModelConfig):
         repr=False,
         description="Further headers of every request (JSON object), such as `anthropic-beta`.",
     )
-    structured_output: Annotated[StructuredOutput, BeforeValidator(_lower)] = Field(
+    structured_output: Annotated[StructuredOutput, BeforeValidator(lower_case)] = Field(
         default="format",
         description="How an answer of a schema is asked for: `format` (the API's `output_config`), or `tool`"
         " (a tool that has to be called; for models and gateways without the former).",
     )
-    thinking: Annotated[Thinking, BeforeValidator(_lower)] = Field(
+    thinking: Annotated[Thinking, BeforeValidator(lower_case)] = Field(
         default="adaptive",
         description="What a caller's `reasoning` becomes: `adaptive` (the model decides, `effort` guides it),"
         " or `budget` (a number of tokens: 2,048, 8,192 or 24,576; for older models).",

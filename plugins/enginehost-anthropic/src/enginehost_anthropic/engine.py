@@ -6,15 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from enginehost.engine import EngineContext
-from enginehost.errors import InvalidRequest
 from enginehost.llm.body import members, spooled, written
-from enginehost.llm.exchange import answered, make_client, raw_chunks, timeouts
+from enginehost.llm.exchange import answered, json_object, raw_chunks
+from enginehost.llm.http_engine import HttpModelEngine
 from enginehost.llm.message import Message
-from enginehost.llm.model import AbstractModelEngine, ModelRequest, Rows
-from enginehost.llm.sse import cut_off, events, loads, malformed
+from enginehost.llm.model import ModelRequest, Rows
+from enginehost.llm.sse import cut_off, events, loads
 from enginehost_anthropic.answer import Answer
 from enginehost_anthropic.config import AnthropicConfig
 from enginehost_anthropic.request import head_of
@@ -27,16 +24,11 @@ _MOST_PAGES = 20
 """Pages of the list of models that are asked for."""
 
 
-class AnthropicModel(AbstractModelEngine):
+class AnthropicModel(HttpModelEngine):
     """One account of the Messages API with a default model."""
 
     config_model = AnthropicConfig
     config: AnthropicConfig
-
-    def __init__(self, context: EngineContext, config: AnthropicConfig) -> None:
-        super().__init__(context, config)
-        self._who = context.display_name or context.alias or context.engine_id
-        self._http: httpx2.AsyncClient | None = None
 
     async def open(self) -> None:
         """Make the client; nothing is asked of the API."""
@@ -48,13 +40,7 @@ class AnthropicModel(AbstractModelEngine):
             token = self.config.auth_token.get_secret_value().strip()
             headers["authorization"] = f"Bearer {token}"
             self.context.conceal(token)
-        self._http = make_client(self.context.access, headers | self.config.headers)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        if self._http is not None:
-            http, self._http = self._http, None
-            await http.aclose()
+        self.connect(headers | self.config.headers)
 
     async def models(self) -> Sequence[str]:
         """The ids that the API lists, newest first."""
@@ -71,9 +57,10 @@ class AnthropicModel(AbstractModelEngine):
     async def stream(self, rows: Rows, request: ModelRequest) -> AsyncGenerator[Message, None]:
         """The answer."""
         head, structured = head_of(request, self.config)
-        answer = Answer(self._who, request.model, structured)
+        answer = Answer(self.who, request.model, structured)
         async with AsyncExitStack() as stack:
-            body = _body(head, rows, request)
+            text = b"{" + members(head) + b","
+            body = written(text, rows(), RowWriter(request), b"}")
             await stack.enter_async_context(aclosing(body))
             headers: dict[str, str] = {}
             content: AsyncIterable[bytes] = body
@@ -82,8 +69,8 @@ class AnthropicModel(AbstractModelEngine):
                 headers["content-length"] = str(file.size)
                 content = file.chunks()
             asked = self._request("POST", "/v1/messages", request.timeout, content=content, headers=headers)
-            response = await stack.enter_async_context(answered(self._client, self._who, asked))
-            chunks = await stack.enter_async_context(aclosing(raw_chunks(response, self._who)))
+            response = await stack.enter_async_context(answered(self.client, self.who, asked))
+            chunks = await stack.enter_async_context(aclosing(raw_chunks(response, self.who)))
             async for batch in events(chunks):
                 for data in batch:
                     for message in answer.take(loads(data)):
@@ -95,32 +82,8 @@ class AnthropicModel(AbstractModelEngine):
     async def _page(self, after: str) -> dict[str, Any]:
         params = {"limit": "1000"} | ({"after_id": after} if after else {})
         asked = self._request("GET", "/v1/models", None, params=params)
-        async with answered(self._client, self._who, asked) as response:
-            body = b"".join([chunk async for chunk in raw_chunks(response, self._who)])
-        try:
-            page: Any = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            page = None
-        if not isinstance(page, dict):
-            raise malformed("the list of models is no JSON object")
-        return page
-
-    @property
-    def _client(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError("the engine is not open")
-        return self._http
+        async with answered(self.client, self.who, asked) as response:
+            return await json_object(raw_chunks(response, self.who))
 
     def _request(self, method: str, path: str, timeout: float | None, **more: Any) -> httpx2.Request:
-        limits = timeouts(self.config.connect_timeout, timeout or self.config.read_timeout)
-        return self._client.build_request(method, self.config.endpoint + path, timeout=limits, **more)
-
-
-async def _body(head: dict[str, Any], rows: Rows, request: ModelRequest) -> AsyncGenerator[bytes, None]:
-    text = b"{" + members(head) + b","
-    try:
-        async with aclosing(written(text, rows(), RowWriter(request), b"}")) as chunks:
-            async for chunk in chunks:
-                yield chunk
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from error
+        return self.request(method, self.config.endpoint + path, timeout, **more)

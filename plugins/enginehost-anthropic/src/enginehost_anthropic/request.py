@@ -6,19 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from enginehost.errors import InvalidRequest
+from enginehost.llm.claude import cannot_be_made_to_call, reasoning_level, thinking_budget
 from enginehost.llm.model import ModelRequest
-from enginehost.llm.structured import Structured, closed, tool_schema
+from enginehost.llm.structured import ABOUT_ANSWER_TOOL, Structured, answer_tool, closed
 from enginehost.specs import to_spec
 from enginehost_anthropic.config import AnthropicConfig
 
-BUDGETS = {"low": 2048, "medium": 8192, "high": 24576}
-"""Tokens of thinking, where they are counted."""
-
 WITHOUT_TEMPERATURE = "2026-10-21"
 """The version of the API from which on a temperature is an error, even the default one."""
-
-_LEAST_BUDGET = 1024
-"""What the API asks for."""
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 _NOT_EXTRA = frozenset({"messages", "system", "stream", "model"})
@@ -70,19 +65,13 @@ def _tool_choice(request: ModelRequest) -> dict[str, Any]:
 
 
 def _think(head: dict[str, Any], request: ModelRequest, config: AnthropicConfig) -> None:
-    if request.reasoning not in BUDGETS:
-        raise InvalidRequest(f"reasoning is low, medium or high, not {request.reasoning!r}")
     if config.thinking == "adaptive":
         head["thinking"] = {"type": "adaptive", "display": "summarized"}
-        head["output_config"] = {"effort": request.reasoning}
+        head["output_config"] = {"effort": reasoning_level(request.reasoning)}
         return
-    budget = BUDGETS[request.reasoning]
+    budget = thinking_budget(request.reasoning, request.max_tokens)
     if request.max_tokens is None:
         head["max_tokens"] += budget
-    elif request.max_tokens <= _LEAST_BUDGET:
-        raise InvalidRequest(f"with reasoning max_tokens has to be above {_LEAST_BUDGET}")
-    else:
-        budget = max(_LEAST_BUDGET, min(budget, request.max_tokens // 2))
     head["thinking"] = {"type": "enabled", "budget_tokens": budget}
 
 
@@ -94,18 +83,12 @@ def _structure(
         output["format"] = {"type": "json_schema", "schema": closed(schema)}
         return Structured()
     if request.reasoning:
-        raise InvalidRequest(
-            "a model that thinks cannot be made to call a tool, which STRUCTURED_OUTPUT = tool does",
-            detail={"hint": "leave reasoning out, or write STRUCTURED_OUTPUT = format"},
-        )
+        raise cannot_be_made_to_call()
     tools: list[dict[str, Any]] = head.setdefault("tools", [])
-    name = "answer"
-    while any(tool["name"] == name for tool in tools):
-        name += "_"
-    shown, wrapped = tool_schema(schema)
-    tools.append({"name": name, "description": "Give the answer with this.", "input_schema": shown})
-    choice: dict[str, Any] = {"type": "any"} if request.tools else {"type": "tool", "name": name}
+    structured, shown = answer_tool(schema, [tool["name"] for tool in tools])
+    tools.append({"name": structured.tool, "description": ABOUT_ANSWER_TOOL, "input_schema": shown})
+    choice: dict[str, Any] = {"type": "any"} if request.tools else {"type": "tool", "name": structured.tool}
     if not request.parallel_tools or not request.tools:
         choice["disable_parallel_tool_use"] = True
     head["tool_choice"] = choice
-    return Structured(name, wrapped)
+    return structured

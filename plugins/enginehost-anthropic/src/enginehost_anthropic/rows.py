@@ -22,13 +22,11 @@ _MARK = b',"cache_control":{"type":"ephemeral"}'
 class Rows(Blocks):
     """Writes the rows. Raises ``ValueError`` for one that the API has no place for."""
 
+    provider = PROVIDER
+
     def needs_whole(self, first: Message) -> bool:
         """A text file too: it is decoded."""
         return super().needs_whole(first) or (first.type is Type.FILE and _is_text(first.query or {}))
-
-    def leaves_out(self, message: Message) -> bool:
-        """A thought that Anthropic has not signed."""
-        return not _own(message)
 
     def open_block(self, message: Message) -> bytes:
         """A block up to its text."""
@@ -40,7 +38,7 @@ class Rows(Blocks):
         if kind is Type.TOOL_RESULT:
             return b'{"type":"tool_result","content":"'
         if kind is Type.REASONING:
-            redacted = "redacted" in _own(message)
+            redacted = "redacted" in self.own(message)
             return b'{"type":"redacted_thinking"' if redacted else b'{"type":"thinking","thinking":"'
         if kind is Type.TOOL_CALL:
             return b'{"type":"tool_use",'
@@ -54,13 +52,9 @@ class Rows(Blocks):
 
     def text(self, message: Message) -> bytes:
         """The text of a row or piece as it stands in its block."""
-        if message.type is Type.TOOL_CALL or (message.type is Type.REASONING and "redacted" in _own(message)):
-            return b""
-        if message.type in ATTACHED and self.query.get("url"):
-            return b""
-        if message.type is Type.FILE and _is_text(self.query):
+        if message.type is Type.FILE and _is_text(self.query) and not self.query.get("url"):
             return escaped(_decoded(message.content))
-        return escaped(message.content)
+        return super().text(message)
 
     def end_block(self, message: Message) -> bytes:
         """A block after its text, without its last brace."""
@@ -69,7 +63,7 @@ class Rows(Blocks):
             failed = b',"is_error":true' if query.get("error") else b""
             return b'","tool_use_id":' + json_bytes(call_id(query)) + failed
         if message.type is Type.REASONING:
-            data = _own(message)
+            data = self.own(message)
             if "redacted" in data:
                 return b',"data":' + json_bytes(data["redacted"])
             return b'","signature":' + json_bytes(data["signature"])
@@ -84,12 +78,6 @@ class Rows(Blocks):
         """The last brace, and before it the mark up to which the context is kept in the cache."""
         marked = last and self.request.cache and message.type is not Type.REASONING
         return (_MARK if marked else b"") + b"}"
-
-
-def _own(message: Message) -> Mapping[str, Any]:
-    """What this provider wants back of a thought; empty where it has none that can go back."""
-    found: Any = (message.provider or {}).get(PROVIDER)
-    return found if isinstance(found, Mapping) and ("signature" in found or "redacted" in found) else {}
 
 
 def _is_text(query: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -83,10 +83,10 @@ class Answer:
             yield from self._arriving.close(index)
         yield from self.take("messageStop", answer)
         yield from self.take("metadata", answer)
-        yield self.end()
+        yield from self.end()
 
-    def end(self) -> Message:
-        """The last message. Raises where the provider has not said that the answer is whole."""
+    def end(self) -> Sequence[Message]:
+        """The last messages. Raises where the provider has not said that the answer is whole."""
         stop = self._stop
         if not stop:
             raise cut_off()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
-from enginehost.config import BadValue
-from enginehost.llm.config import ModelConfig
+from enginehost.config import lower_case
+from enginehost.llm.config import ModelConfig, check_url
 
 StructuredOutput = Literal["format", "tool"]
 """How JSON of a schema is asked for."""
@@ -18,19 +17,6 @@ Thinking = Literal["adaptive", "budget"]
 
 Family = Literal["anthropic", "amazon", "openai", "other"]
 """Whose model it is, where that decides what may be asked of it."""
-
-
-def _check_url(url: str) -> str:
-    if not url:
-        return url
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise BadValue("this is no address", hint="write https://host", reason="bad-url")
-    return url.rstrip("/")
-
-
-def _lower(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
 
 
 class BedrockConfig(ModelConfig):
@@ -66,10 +52,10 @@ class BedrockConfig(ModelConfig):
         description="A Bedrock API key (bearer token) in place of credentials; the request then need not be"
         " signed, and is sent as it is written.",
     )
-    endpoint: Annotated[str, AfterValidator(_check_url)] = Field(
+    endpoint: Annotated[str, AfterValidator(check_url)] = Field(
         default="", description="Where the runtime is; absent: boto3's address for the region."
     )
-    list_endpoint: Annotated[str, AfterValidator(_check_url)] = Field(
+    list_endpoint: Annotated[str, AfterValidator(check_url)] = Field(
         default="",
         description="Where models are listed; absent: boto3's address for the region, and no list where"
         " ENDPOINT is given.",
@@ -82,17 +68,17 @@ class BedrockConfig(ModelConfig):
         description="Whether ConverseStream is called; off: Converse, whose answer comes whole, for models"
         " that do not stream.",
     )
-    structured_output: Annotated[StructuredOutput, BeforeValidator(_lower)] = Field(
+    structured_output: Annotated[StructuredOutput, BeforeValidator(lower_case)] = Field(
         default="tool",
         description="How an answer of a schema is asked for: `tool` (a tool that has to be called) or"
         " `format` (Bedrock's own `outputConfig`, for models that have it).",
     )
-    thinking: Annotated[Thinking, BeforeValidator(_lower)] = Field(
+    thinking: Annotated[Thinking, BeforeValidator(lower_case)] = Field(
         default="adaptive",
         description="What a caller's `reasoning` becomes for Claude: `adaptive` (the model decides, the"
         " effort guides it), or `budget` (a number of tokens: 2,048, 8,192 or 24,576; for older models).",
     )
-    model_family: Annotated[Family, BeforeValidator(_lower)] | None = Field(
+    model_family: Annotated[Family, BeforeValidator(lower_case)] | None = Field(
         default=None,
         description="`anthropic`, `amazon`, `openai` or `other`: whose model it is, where its id does not say"
         " (an ARN). It decides how reasoning and cache points are asked for.",

@@ -6,11 +6,9 @@ import re
 from typing import Any
 
 from enginehost.errors import InvalidRequest
+from enginehost.llm.claude import reasoning_level, thinking_budget
 
 _FAMILY = re.compile(r"(?:^|[./])(anthropic|amazon|openai)\.")
-_BUDGETS = {"low": 2048, "medium": 8192, "high": 24576}
-LEVELS = tuple(_BUDGETS)
-"""What ``reasoning`` may be."""
 
 
 def family_of(model: str, given: str | None) -> str:
@@ -26,13 +24,6 @@ def caches(family: str, model: str) -> bool:
     return family == "anthropic" or (family == "amazon" and "nova" in model)
 
 
-def checked_level(level: str) -> str:
-    """A level of reasoning. Raises :class:`InvalidRequest` for any other word."""
-    if level not in _BUDGETS:
-        raise InvalidRequest(f"reasoning is {', '.join(LEVELS)}, not {level!r}")
-    return level
-
-
 def reasoning_fields(
     family: str, model: str, level: str, max_tokens: int | None
 ) -> tuple[dict[str, Any], int]:
@@ -40,13 +31,9 @@ def reasoning_fields(
 
     Raises :class:`InvalidRequest` where the model is not known to take any.
     """
-    checked_level(level)
+    reasoning_level(level)
     if family == "anthropic":
-        budget = _BUDGETS[level]
-        if max_tokens is not None:
-            if max_tokens <= 1024:
-                raise InvalidRequest("with reasoning max_tokens has to be above 1024")
-            budget = max(1024, min(budget, max_tokens // 2))
+        budget = thinking_budget(level, max_tokens)
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}, budget
     if family == "amazon":
         return {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": level}}, 0

@@ -8,11 +8,12 @@ from typing import Any
 import orjson
 
 from enginehost.errors import InvalidRequest
+from enginehost.llm.claude import cannot_be_made_to_call, reasoning_level
 from enginehost.llm.model import ModelRequest
-from enginehost.llm.structured import Structured, closed, tool_schema
+from enginehost.llm.structured import ABOUT_ANSWER_TOOL, Structured, answer_tool, closed
 from enginehost.specs import to_spec
 from enginehost_bedrock.config import BedrockConfig
-from enginehost_bedrock.families import checked_level, family_of, reasoning_fields
+from enginehost_bedrock.families import family_of, reasoning_fields
 
 _CHOICES = {"auto": "auto", "required": "any", "tool": "tool"}
 _NOT_EXTRA = frozenset({"messages", "system", "modelId"})
@@ -72,7 +73,7 @@ def _think(
     family = family_of(request.model, config.model_family)
     if family == "anthropic" and config.thinking == "adaptive":
         head["additionalModelRequestFields"] = {"thinking": {"type": "adaptive"}}
-        head["outputConfig"] = {"effort": checked_level(request.reasoning)}
+        head["outputConfig"] = {"effort": reasoning_level(request.reasoning)}
         return
     fields, taken = reasoning_fields(family, request.model, request.reasoning, request.max_tokens)
     head["additionalModelRequestFields"] = fields
@@ -90,16 +91,10 @@ def _structure(
         output["textFormat"] = {"type": "json_schema", "structure": inner}
         return Structured()
     if request.reasoning and family_of(request.model, config.model_family) == "anthropic":
-        raise InvalidRequest(
-            "a model that thinks cannot be made to call a tool, which STRUCTURED_OUTPUT = tool does",
-            detail={"hint": "leave reasoning out, or write STRUCTURED_OUTPUT = format"},
-        )
+        raise cannot_be_made_to_call()
     found: dict[str, Any] = head.setdefault("toolConfig", {"tools": []})
-    name = "answer"
-    while any(tool["toolSpec"]["name"] == name for tool in found["tools"]):
-        name += "_"
-    shown, wrapped = tool_schema(schema)
-    spec = {"name": name, "description": "Give the answer with this.", "inputSchema": {"json": shown}}
-    found["toolChoice"] = {"any": {}} if found["tools"] else {"tool": {"name": name}}
+    structured, shown = answer_tool(schema, [tool["toolSpec"]["name"] for tool in found["tools"]])
+    spec = {"name": structured.tool, "description": ABOUT_ANSWER_TOOL, "inputSchema": {"json": shown}}
+    found["toolChoice"] = {"any": {}} if found["tools"] else {"tool": {"name": structured.tool}}
     found["tools"].append({"toolSpec": spec})
-    return Structured(name, wrapped)
+    return structured

@@ -41,14 +41,12 @@ class Rows(Blocks):
     ``caches``: the model takes cache points.
     """
 
+    provider = PROVIDER
+
     def __init__(self, request: ModelRequest, caches: bool) -> None:
         super().__init__(request)
         self._caches = caches and request.cache
         self._documents = 0
-
-    def leaves_out(self, message: Message) -> bool:
-        """A thought of another provider."""
-        return not _own(message)
 
     def open_block(self, message: Message) -> bytes:
         """A block up to its text."""
@@ -60,7 +58,7 @@ class Rows(Blocks):
         if kind is Type.TOOL_RESULT:
             return b'{"toolResult":{"content":[{"text":"'
         if kind is Type.REASONING:
-            if "redacted" in _own(message):
+            if "redacted" in self.own(message):
                 return b'{"reasoningContent":{"redactedContent":'
             return b'{"reasoningContent":{"reasoningText":{"text":"'
         if kind is Type.TOOL_CALL:
@@ -71,14 +69,6 @@ class Rows(Blocks):
             return b'{"document":{' + self._document()
         raise ValueError(f"Bedrock has no place for a message of type {kind}")
 
-    def text(self, message: Message) -> bytes:
-        """The text of a row or piece as it stands in its block."""
-        if message.type is Type.TOOL_CALL or (message.type is Type.REASONING and "redacted" in _own(message)):
-            return b""
-        if message.type in ATTACHED and self.query.get("url"):
-            return b""
-        return super().text(message)
-
     def end_block(self, message: Message) -> bytes:
         """A block after its text."""
         query = self.query
@@ -86,7 +76,7 @@ class Rows(Blocks):
             failed = b',"status":"error"' if query.get("error") else b""
             return b'"}],"toolUseId":' + json_bytes(call_id(query)) + failed + b"}}"
         if message.type is Type.REASONING:
-            return _end_thought(_own(message))
+            return _end_thought(self.own(message))
         if message.type is Type.TOOL_CALL:
             name, args = shown_call(self.request, query, "bedrock")
             return json_bytes({"toolUseId": call_id(query), "name": name, "input": args}) + b"}"
@@ -105,12 +95,6 @@ class Rows(Blocks):
         # names in one request have to differ
         named = members({"name": f"{name} {self._documents}" if self._documents > 1 else name}) + b","
         return named + _format(self.query, DOCUMENTS, "files") + _source(self.query)
-
-
-def _own(message: Message) -> Mapping[str, Any]:
-    """What this provider wants back of a thought; empty where it is another's."""
-    found: Any = (message.provider or {}).get(PROVIDER)
-    return found if isinstance(found, Mapping) and ("signature" in found or "redacted" in found) else {}
 
 
 def _end_thought(own: Mapping[str, Any]) -> bytes:

@@ -28,7 +28,7 @@ class Endpoints:
         for name, handle in handles.items():
             if name not in self._known:
                 self._learn(name, handle)
-        self._there = frozenset(handles) & self._known.keys()
+        self._there = frozenset(name for name in handles if name in self._known)
         self._forget()
         return self._there
 
@@ -59,7 +59,7 @@ class Endpoints:
         self._known[name] = (_name(data.participant_key), bytes(data.user_data.value))
 
     def _forget(self) -> None:
-        gone = [name for name in self._known if name not in self._there]
+        gone = [name for name in list(self._known) if name not in self._there]  # a thread adds to them
         for name in gone[: max(0, len(gone) - MOST_KNOWN)]:
             del self._known[name]
 

@@ -121,6 +121,8 @@ class Pump:
             running.result()
         except CancelledError as closed:
             raise _NobodyLeft from closed
+        except Exception:
+            log.exception("what came from the databus was not taken")
 
     def _value(self, sample: Any) -> Any:
         try:

@@ -33,6 +33,9 @@ CLOSE_PATIENCE = 1.0
 MOST_PARTITIONS = 1_024
 """Writers at once; the one that was used least recently goes."""
 
+MOST_HEARD = 16_384
+"""Participants whose readers were waited for; one that leaves before its reply would stay for ever."""
+
 LARGE_RESULT = 64 * 1024
 """Bytes above which a reply is copied off the event loop."""
 
@@ -57,7 +60,7 @@ class Replies:
         self._entities = entities
         self._outlets: dict[str, Outlet] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._heard: set[tuple[str, str]] = set()
+        self._heard: dict[tuple[str, str], None] = {}
         self.open(DEFAULT_PARTITION)
 
     @property
@@ -108,11 +111,13 @@ class Replies:
             if participant in outlet.readers.participants():
                 break
             await asyncio.sleep(MATCH_POLL)
-        self._heard.add((partition, participant))
+        self._heard[partition, participant] = None
+        if len(self._heard) > MOST_HEARD:
+            del self._heard[next(iter(self._heard))]
 
     def gone(self, participant: str, partitions: frozenset[str]) -> None:
         """A requester went, and with it those that wanted replies in these partitions."""
-        self._heard = {pair for pair in self._heard if pair[1] != participant}
+        self._heard = {pair: None for pair in self._heard if pair[1] != participant}
         for partition in partitions:
             self.close_partition(partition)
 

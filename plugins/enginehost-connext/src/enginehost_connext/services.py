@@ -128,7 +128,7 @@ class Service:
         return request_id in self._asked
 
     def reply(self, reply: ExecutionReply) -> bool:
-        """Answer the request; whether there was room for it."""
+        """Answer a request that came here; whether there was room for it."""
         asked, identity = self._asked.pop(reply.request_id)
         try:
             self._replier.send_reply(sample_of(self._form.reply, self._form.written(asked, reply)), identity)
@@ -141,16 +141,15 @@ class Service:
         await self._pump.close()
         await asyncio.to_thread(self._replier.close)
 
-    def _request(self, sample: dds.DynamicData, info: dds.SampleInfo) -> ExecutionRequest | None:
+    def _request(
+        self, sample: dds.DynamicData, info: dds.SampleInfo
+    ) -> tuple[ExecutionRequest, Asked, Any] | None:
         if not info.valid:
             return None
         asked = self._form.read(members_of(self._form.request, sample))
         identity = info.original_publication_virtual_sample_identity
         request_id = f"{identity.writer_guid}-{identity.sequence_number}"
-        self._asked[request_id] = asked, identity
-        if len(self._asked) > MOST_ASKED:
-            del self._asked[next(iter(self._asked))]
-        return ExecutionRequest(
+        request = ExecutionRequest(
             request_id,
             self.functions.get(asked.function, asked.function),
             asked.arguments,
@@ -159,9 +158,14 @@ class Service:
             source=SOURCE,
             participant=self._writers.participant(info.publication_handle),
         )
+        return request, asked, identity
 
-    async def _handle(self, requests: Sequence[ExecutionRequest]) -> None:
-        await self._handler(requests)
+    async def _handle(self, arrived: Sequence[tuple[ExecutionRequest, Asked, Any]]) -> None:
+        for request, asked, identity in arrived:
+            self._asked[request.request_id] = asked, identity
+            if len(self._asked) > MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
+        await self._handler([request for request, _, _ in arrived])
 
 
 class Services:

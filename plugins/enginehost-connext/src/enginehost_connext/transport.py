@@ -43,7 +43,7 @@ class ConnextTransport:
         self._replies: Replies | None = None
         self._requests: Requests | None = None
         self._services: Services | None = None
-        self._eras = (1, 2) if "genesis2" in config.profiles else (1,)
+        self._eras = (1, 2) if config.second_era else (1,)
         self._requester: Requester | None = None
         self._sightings: Sightings | None = None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from enginehost.llm.message import Message, Role, Status, Type, Usage, new_id
+from enginehost.llm.message import Message, Type, Usage, new_id
+from enginehost.llm.outgoing import Outgoing
 from enginehost.llm.sse import malformed
 from enginehost_llm.context import PROVIDER
 
@@ -21,11 +21,11 @@ class Answer:
     def __init__(self, model: str, structured: bool) -> None:
         self._model = model
         self._structured = structured
-        self._open: tuple[Any, Type, str] | None = None
+        self._out = Outgoing()
+        self._part: tuple[Any, Any, Type] | None = None
         self._metadata: dict[str, Any] = {}
         self._texts: list[str] = []
         self._of_calls: dict[str, Any] = {}
-        self._last: Message | None = None
 
     def take(self, event: Any) -> Iterator[Message]:
         """The pieces that come of an event."""
@@ -34,47 +34,39 @@ class Answer:
             if event.type == "tool_call_name" and event.provider_metadata and event.tool_call_id:
                 self._of_calls[event.tool_call_id] = event.provider_metadata
             return
-        part = (event.message_index, event.part_index)
-        if self._open is None or self._open[:2] != (part, kind):
+        part = (event.message_index, event.part_index, kind)
+        if part != self._part:
             yield from self._closed()
-            yield from self._released()
-            self._open = (part, kind, new_id())
+            yield from self._out.release()
+            self._part = part
         self._metadata |= event.provider_metadata or {}
         if not event.chunk:
             return
         if self._structured and kind is Type.TEXT:
             self._texts.append(event.chunk)
         else:
-            yield Message(Role.ASSISTANT, kind, event.chunk, None, None, None, Status.OPEN, self._open[2])
+            yield from self._out.piece(kind, event.chunk)
 
     def end(self, calls: list[Any], usage: Usage) -> Iterator[Message]:
         """The last messages: tool calls, and the usage on the last of all."""
         yield from self._closed()
         for call in calls:
-            yield from self._released()
             query = {"tool": call.name, "id": new_id(), "args": call.arguments or {}}
             provider = self._provider(self._of_calls.get(call.tool_call_id), call.tool_call_id)
-            self._last = Message(Role.ASSISTANT, Type.TOOL_CALL, query=query, provider=provider, id=new_id())
-        yield replace(self._last or Message(Role.ASSISTANT, id=new_id()), usage=usage)
+            yield from self._out.whole(Type.TOOL_CALL, query=query, provider=provider)
+        yield from self._out.end(usage)
 
     def _closed(self) -> Iterator[Message]:
-        """The end of the part that is open; the last message waits for the one after it."""
-        if self._open is None:
+        """The end of the part that is open."""
+        if self._part is None:
             return
-        _, kind, id = self._open
-        yield from self._released()
         if self._texts:
             text, self._texts = "".join(self._texts), []
-            self._last = Message(Role.ASSISTANT, Type.DATA, _checked(text), id=id)
+            yield from self._out.whole(Type.DATA, _checked(text))
         else:
             provider = self._provider(self._metadata) if self._metadata else None
-            self._last = Message(Role.ASSISTANT, kind, provider=provider, id=id)
-        self._open, self._metadata = None, {}
-
-    def _released(self) -> Iterator[Message]:
-        if self._last is not None:
-            last, self._last = self._last, None
-            yield last
+            yield from self._out.finish(self._part[-1], provider)
+        self._part, self._metadata = None, {}
 
     def _provider(self, metadata: Any, call: str | None = None) -> dict[str, Any]:
         own: dict[str, Any] = {"model": self._model}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from enginehost.errors import InvalidRequest
-from enginehost.llm.blocks import shown_call
+from enginehost.llm.blocks import joined, shown_call
 from enginehost.llm.message import Message, Role, Type
 from enginehost.llm.model import ModelRequest
 from enginehost.specs import to_spec
@@ -52,7 +52,7 @@ class Context:
         async for message in rows:
             self._pieces.append(message)
             if message.whole:
-                self._take(_joined(self._pieces))
+                self._take(joined(self._pieces))
                 self._pieces = []
 
     def prompt(self, options: Any) -> Any:
@@ -220,11 +220,3 @@ def response_of(model: Any, prompt: Any, conversation: Any, key: str | None) -> 
         return _response_class(model)(prompt, model, bool(model.can_stream), conversation, key)
     except (ConversationNotSupported, ValueError) as error:
         raise InvalidRequest(f"the model {model.model_id} of llm: {error}") from error
-
-
-def _joined(pieces: list[Message]) -> Message:
-    if len(pieces) == 1:
-        return pieces[0]
-    last = pieces[-1]
-    query = last.query or pieces[0].query
-    return replace(last, content="".join(one.content for one in pieces), query=query)

@@ -32,7 +32,6 @@ class LlmModel(AbstractModelEngine):
 
     def __init__(self, context: EngineContext, config: LlmConfig) -> None:
         super().__init__(context, config)
-        self._who = context.display_name or context.alias or context.engine_id
         self._models: Mapping[str, Any] = {}
         self._limiter = anyio.CapacityLimiter(_MOST_THREADS)
 
@@ -86,11 +85,11 @@ class LlmModel(AbstractModelEngine):
             with anyio.fail_after(seconds):
                 return await anext(stream, None)
         except TimeoutError as error:
-            late = CallTimeout(self._who, seconds, "the model said nothing more", limit="READ_TIMEOUT")
+            late = CallTimeout(self.who, seconds, "the model said nothing more", limit="READ_TIMEOUT")
             late.detail["retryable"] = True
             raise late from error
         except Exception as error:
-            raise failure(self._who, error) from error
+            raise failure(self.who, error) from error
 
 
 def _installed() -> Mapping[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, cast
 from enginehost.errors import ExecutionFailed
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type, Usage, new_id
+from enginehost.llm.outgoing import Outgoing
 from enginehost.llm.sse import cut_off, loads, malformed
 from enginehost_openai.chat_body import API
-from enginehost_openai.pieces import Outgoing
 from enginehost_openai.tools import Structured, Tools
 
 FILTERED = "content_filter"

@@ -58,10 +58,6 @@ class OpenAiEngine(AbstractModelEngine):
             if _SECRET.search(name):
                 context.conceal(value)
 
-    @property
-    def _who(self) -> str:
-        return self.context.display_name or self.context.engine_id
-
     async def open(self) -> None:
         """Load the SDK, on a thread: that takes most of a second."""
         self._client = await anyio.to_thread.run_sync(self._make)
@@ -140,7 +136,7 @@ class OpenAiEngine(AbstractModelEngine):
                 writer = chat_body.ChatWriter(tools, return_reasoning=config.return_reasoning)
                 return written(chat_head, rows(), writer, chat_body.TAIL)
 
-            return "/chat/completions", chat, ChatReader(self._who, tools, form)
+            return "/chat/completions", chat, ChatReader(self.who, tools, form)
         tools = Tools(request, "openai-responses")
         head = responses_body.head(config, request, tools, form)
 
@@ -148,7 +144,7 @@ class OpenAiEngine(AbstractModelEngine):
             writer = responses_body.ResponsesWriter(tools, request.model)
             return written(head, rows(), writer, responses_body.TAIL)
 
-        return "/responses", responses, ResponsesReader(self._who, tools, form, request.model)
+        return "/responses", responses, ResponsesReader(self.who, tools, form, request.model)
 
     async def _sent(self, stack: AsyncExitStack, path: str, body: Body, seconds: float) -> httpx2.Response:
         from openai import AsyncStream
@@ -172,7 +168,7 @@ class OpenAiEngine(AbstractModelEngine):
 
     def _connected(self) -> AsyncOpenAI:
         if self._client is None:
-            raise EngineUnavailable(f"{self._who} is closed", state="closing")
+            raise EngineUnavailable(f"{self.who} is closed", state="closing")
         return self._client
 
     @contextmanager
@@ -185,14 +181,14 @@ class OpenAiEngine(AbstractModelEngine):
             yield
         except APIStatusError as error:
             response = error.response
-            raise from_status(self._who, response.status_code, response.headers, response.content) from None
+            raise from_status(self.who, response.status_code, response.headers, response.content) from None
         except APIConnectionError as error:
             cause = error.__cause__
             raise from_transport(
-                self._who, cause if isinstance(cause, Exception) else error, seconds
+                self.who, cause if isinstance(cause, Exception) else error, seconds
             ) from error
         except httpx2.HTTPError as error:
-            raise from_transport(self._who, error, seconds) from error
+            raise from_transport(self.who, error, seconds) from error
 
 
 def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:

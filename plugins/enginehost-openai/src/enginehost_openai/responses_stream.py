@@ -8,9 +8,9 @@ from typing import Any, cast
 from enginehost.errors import ExecutionFailed
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type, new_id
+from enginehost.llm.outgoing import Outgoing
 from enginehost.llm.sse import cut_off, loads, malformed
 from enginehost_openai.chat_stream import FILTERED, filtered, usage_of
-from enginehost_openai.pieces import Outgoing
 from enginehost_openai.responses_body import API
 from enginehost_openai.tools import Structured, Tools
 
@@ -101,7 +101,7 @@ class ResponsesReader:
         }
         item = {"type": "reasoning", "summary": [], **kept}
         provider = {"api": API, "model": self._model, "item": item}
-        return self._out.end_of_thought(provider)
+        return self._out.finish(Type.REASONING, provider)
 
     def _call(self, item: dict[str, Any]) -> Sequence[Message]:
         name = str(item.get("name") or "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,13 +13,13 @@ import pytest
 
 pytest.importorskip("cyclonedds")
 
+from tests.host.databus.processes import PATIENCE, line_of, running_program
+
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.cyclone import CycloneTransport
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.metadata import partition_of
 from enginehost.databus.port import Capability, ExecutionReply, ExecutionRequest, Sighting
-
-PATIENCE = 20.0
 
 
 def made(function_id: str, **more: Any) -> Capability:
@@ -112,25 +111,16 @@ async def join(dds_domain: int) -> AsyncIterator[Callable[..., CycloneTransport]
 @pytest.fixture
 async def member(dds_domain: int) -> AsyncIterator[Callable[..., Any]]:
     """Starts ``member.py`` in a process of its own."""
-    started: list[asyncio.subprocess.Process] = []
+    program = str(Path(__file__).with_name("member.py"))
+    async with AsyncExitStack() as stack:
 
-    async def start(role: str, lease: float = 10) -> asyncio.subprocess.Process:
-        program = str(Path(__file__).with_name("member.py"))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, program, role, str(dds_domain), str(lease),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        started.append(process)
-        assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
-            assert await process.stdout.readline() == b"ready\n"
-        return process
+        async def start(role: str, lease: float = 10) -> asyncio.subprocess.Process:
+            running = running_program(program, role, str(dds_domain), str(lease))
+            process = await stack.enter_async_context(running)
+            assert await line_of(process) == b"ready\n"
+            return process
 
-    yield start
-    for process in started:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        yield start
 
 
 @pytest.fixture

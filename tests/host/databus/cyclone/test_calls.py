@@ -17,6 +17,7 @@ from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
 from cyclonedds.sub import DataReader
+from tests.host.databus.processes import PATIENCE, line_of
 
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.cyclone import CycloneTransport, provider
@@ -27,7 +28,6 @@ from enginehost.databus.metadata import partition_of
 from enginehost.databus.port import ExecutionReply, ExecutionRequest
 from enginehost.databus.types import FUNCTION_EXECUTION_REPLY, FUNCTION_EXECUTION_REQUEST
 
-PATIENCE = 20.0
 Join = Callable[..., CycloneTransport]
 
 
@@ -206,15 +206,19 @@ async def test_a_requester_that_leaves_or_is_killed_is_gone(
     await echo.transport.close()
 
 
-async def test_the_first_request_after_a_pause_is_not_lost(dds_domain: int, member: Any) -> None:
-    await member("echo", lease=1)
+async def test_the_first_request_after_a_pause_is_not_lost(
+    dds_domain: int, member: Any, until: Any, capability: Any
+) -> None:
+    echo = Echo(CycloneTransport(DatabusConfig(domain=dds_domain, lease=1)))
+    await echo.serve()
+    await echo.transport.publish([capability("echo", classification=echo.partition)])
     asking = await member("ask", lease=1)
     asking.send_signal(signal.SIGSTOP)
     asking.stdin.write(b"call\n")
-    await asyncio.sleep(2.5)  # others take it for gone
+    await until(lambda: echo.gone)  # others take it for gone
     asking.send_signal(signal.SIGCONT)
-    async with asyncio.timeout(PATIENCE):
-        assert await asking.stdout.readline() == b"answered\n"
+    assert await line_of(asking) == b"answered\n"
+    await echo.transport.close()
 
 
 async def test_what_is_not_there_is_not_reached(pair: Any) -> None:

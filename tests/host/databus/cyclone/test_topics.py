@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("cyclonedds")
 
 from cyclonedds.core import InstanceState
+from tests.host.databus.processes import PATIENCE
 
 from enginehost.databus.cyclone import CycloneTransport, topics
 from enginehost.databus.cyclone.qos import reader_qos
 from enginehost.databus.types import TOPICS
 
-PATIENCE = 20.0
 ADVERTISEMENT = "rti/connext/genesis/Advertisement"
 
 

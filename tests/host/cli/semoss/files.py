@@ -52,6 +52,34 @@ NEW_LAYOUT = {  # of 2026
 }
 OLD_LAYOUT = {f"{SUMS}.smss": SUMS_SMSS, f"{SUMS}/order_sums.py": SUMS_SCRIPT}  # of 2024
 
+REACTOR_SMSS = """\
+ENGINE\t9
+ENGINE_ALIAS\tSum
+ENGINE_TYPE\tprerna.engine.impl.function.AbstractReactorFunctionEngine
+REACTOR_CLASS_NAME\t{module}.SumReactor
+FUNCTION_NAME\tsum_up
+FUNCTION_DESCRIPTION\tSums up
+FUNCTION_PARAMETERS\t[{{"parameterName":"lines","parameterType":"array"}}]
+"""
+
+REACTOR_SCRIPT = """\
+from enginehost.reactor import Reactor
+{imports}
+
+class SumReactor(Reactor):
+    keys_to_get = ("lines",)
+
+    def execute(self):
+        return add(self.get_nouns("lines"))
+"""
+
+ADDS = "def add(lines):\n    return sum(lines)\n"
+
+REACTOR_FILES = {
+    "Sum__9.smss": REACTOR_SMSS.format(module="lib.sums"),
+    "lib/sums.py": REACTOR_SCRIPT.format(imports="") + ADDS,
+}
+
 
 def engine(simple: str, number: int = 1, more: str = "", package: str = _FUNCTION) -> dict[str, str]:
     """A file of another class: ``E<number>__<number>.smss``."""

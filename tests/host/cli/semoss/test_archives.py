@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from enginehost.cli.semoss.archive_names import BadArchive, parts_of
 from enginehost.cli.semoss.archives import _LEFT_OUT, Limits, unpack
 
-from .semoss_files import NEW_LAYOUT, Raw, export, raw_archive, tree
+from .files import NEW_LAYOUT, Raw, export, raw_archive, tree
 
 UTF_8 = 0x800
 
