@@ -1,7 +1,8 @@
 """A scripted provider (Chat Completions) in a process of its own, for ``sessions.py`` and its peers.
 
 What it answers is the first part of the path: ``http://127.0.0.1:PORT/short/v1`` and so on. A request's body
-is read as it comes and not kept.
+is read as it comes and not kept. ``/took`` tells of the last body of a question: its bytes, and the seconds
+from its first byte to its last.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 from measuring import SERVER_CORE, pin
 
-SHORT, PACED, FLOOD = 20, 100, 5_000
+SHORT, PACED, FLOOD, SINGLE = 20, 100, 5_000, 1_000
 """Tokens of an answer."""
 RATE = 5.0
 """Tokens a second of each paced answer."""
@@ -27,6 +29,8 @@ LARGE = 200_000_000
 PIECE = 16_384
 """Bytes of a large answer, and of each event of it."""
 TICKS = 10
+APART = 0.0015
+"""Seconds between two tokens of an answer that has each of them in a write of its own."""
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _END_OF_BODY = b"\r\n0\r\n\r\n"
 _RESULT = b'"role":"tool"'
@@ -93,20 +97,27 @@ class _Paced:
             await asyncio.sleep(max(0.0, begin + tick / (RATE * TICKS) - loop.time()))
 
 
+_took = {"bytes": 0, "seconds": 0.0}
+
+
 async def _request(reader: asyncio.StreamReader) -> tuple[str, bool, bool]:
     """Read a request: which answer, whether as a stream, and whether a tool has answered."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
-    left = int(fields.get("content-length", -1))
-    tail, begin, answered = b"\r\n", b"", False
+    left = int(fields.get("content-length", -1 if "transfer-encoding" in fields else 0))
+    tail, begin, answered, size, since = b"\r\n", b"", False, 0, 0.0
     while left and not (left < 0 and tail.endswith(_END_OF_BODY)):
         data = await reader.read(1 << 18)
         if not data:
             raise ConnectionError
+        since = since or perf_counter()
+        size += len(data)
         left -= len(data) if left > 0 else 0
         begin = begin or data[:2000]
         answered = answered or _RESULT in data or _RESULT in tail + data[:20]
         tail = (tail + data)[-20:] if len(data) < 20 else data[-20:]
+    if size:
+        _took.update(bytes=size, seconds=perf_counter() - since)
     compact = begin.replace(b'": ', b'":')
     return head.split("/", 2)[1], b'"stream":true' in compact, answered
 
@@ -125,12 +136,16 @@ async def _serve() -> None:
             writer.write(_CALLED + b"0\r\n\r\n")
             return
         else:
-            piece, count = {"flood": (flood, FLOOD // TOGETHER), "large": (large, LARGE // PIECE)}.get(
-                kind, (short, 1)
-            )
+            piece, count = {
+                "flood": (flood, FLOOD // TOGETHER),
+                "single": (_chunk(_TOKEN), SINGLE),
+                "large": (large, LARGE // PIECE),
+            }.get(kind, (short, 1))
             for _ in range(count):
                 writer.write(piece)
                 await writer.drain()
+                if kind == "single":  # so that each token is a read of its own
+                    await asyncio.sleep(APART)
         writer.write(_LAST)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -140,7 +155,7 @@ async def _serve() -> None:
                 if stream:
                     await events(writer, kind, answered)
                 else:
-                    body = json.dumps(_WHOLE).encode()
+                    body = json.dumps(_took if kind == "took" else _WHOLE).encode()
                     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
                     writer.write(head.encode() + b"\r\n\r\n" + body)
                 await writer.drain()

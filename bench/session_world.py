@@ -16,6 +16,7 @@ from enginehost.agents.contract import AgentSpec
 from enginehost.agents.service import AgentService
 from enginehost.agents.session import AgentSession
 from enginehost.caller import LOCAL
+from enginehost.collector import collect_seldom
 from enginehost.llm.message import Message, Role, Type
 from enginehost.store.port import RunState
 from enginehost.store.sql import SqlStore
@@ -120,8 +121,9 @@ def most_memory() -> Generator[Callable[[], float]]:
 
 
 def run(work: Any) -> Any:
-    """Run on the loop that ``enginehost run`` has."""
+    """Run on the loop that ``enginehost run`` has, and with the collector as it sets that."""
     import uvloop
 
+    collect_seldom()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)

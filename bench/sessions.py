@@ -21,12 +21,13 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
+from urllib.request import urlopen
 
 from enginehost.caller import LOCAL
 from enginehost.llm.message import Message, Role
 from measuring import LOAD_CORE, Spread, finish, introduce, pin, table, verdict
 from peers import interpreter
-from session_server import FLOOD, PACED, RATE, running
+from session_server import FLOOD, PACED, RATE, SINGLE, running
 
 ROWS = 1_000_000
 SESSIONS = 2_000
@@ -56,41 +57,52 @@ async def fill_long(url: str, folder: Path) -> Any:
         connection.executemany("INSERT INTO bare VALUES (?, ?)", rows)
 
 
-def bare_rate(file: Path) -> float:
+BARE = "SELECT body FROM bare ORDER BY sequence"
+OWN = "SELECT CAST(body AS BLOB) FROM messages WHERE session = 'long' ORDER BY sequence"
+
+
+def cursor_rate(file: Path, sql: str) -> float:
     """Rows a second of sqlite3's cursor."""
     connection, size = sqlite3.connect(file), 0
     begin = perf_counter()
-    for (body,) in connection.execute("SELECT body FROM bare ORDER BY sequence"):
+    for (body,) in connection.execute(sql):
         size += len(body)
     seconds = perf_counter() - begin
     connection.close()
     return ROWS / seconds
 
 
+def took(url: str) -> dict[str, float]:
+    """Bytes and seconds of the last body that the provider has read."""
+    with urlopen(f"{url}/took/") as answer:
+        return json.load(answer)
+
+
+async def as_they_are(messages: AsyncIterator[Message], turn: Any) -> AsyncIterator[Message]:
+    """A stage of a user's own, which sees each message."""
+    async for message in messages:
+        yield message
+
+
 async def long(url: str, folder: Path) -> Any:
-    """A turn in it: rows a second until the provider has all of them, beside the bare cursor."""
+    """Turns in it: rows a second from the first byte to the last at the provider, beside bare cursors."""
     from session_world import most_memory, said, world
 
-    asked: list[float] = []
-
-    async def watch(messages: AsyncIterator[Message], turn: Any) -> AsyncIterator[Message]:
-        begin = perf_counter()
-        async for message in messages:
-            if len(asked) < turn.state.setdefault("begun", len(asked) + 1):
-                asked.append(perf_counter() - begin)
-            yield message
-
-    async with world(folder, [f"{url}/short"], stages=(watch,)) as agents:
-        await said(await agents.start(agent="short", owner=LOCAL))
-        bare, ours = [], []
-        session = await agents.start("long", agent="short", owner=LOCAL)
-        with most_memory() as most:
-            before = most()
-            for _ in range(ROUNDS):
-                bare.append(bare_rate(folder / "bare.db"))
-                await said(session)
-                ours.append(ROWS / asked[-1])
-            return {"bare": bare, "ours": ours, "grown": most() - before}
+    found: dict[str, list[float]] = {"bare": [], "own": [], "ours": [], "staged": []}
+    grown = {}
+    for name, stages, rounds in (("ours", (), ROUNDS), ("staged", (as_they_are,), 1)):
+        async with world(folder, [f"{url}/short"], context_stages=stages) as agents:
+            await said(await agents.start(agent="short", owner=LOCAL))
+            session = await agents.start("long", agent="short", owner=LOCAL)
+            with most_memory() as most:
+                before = most()
+                for _ in range(rounds):
+                    found["bare"].append(cursor_rate(folder / "bare.db", BARE))
+                    found["own"].append(cursor_rate(folder / "sessions.db", OWN))
+                    await said(session)
+                    found[name].append(ROWS / took(url)["seconds"])
+                grown[name] = most() - before
+    return found | {"grown": grown}
 
 
 async def large(url: str, folder: Path) -> Any:
@@ -196,18 +208,24 @@ async def _together(agents: Any, agent: str) -> Any:
 
 
 async def rate(url: str, folder: Path) -> Any:
-    """Tokens a second from the provider's socket to the database, of 20 sessions at once."""
+    """Tokens a second from the provider's socket to the database, of 20 sessions at once, and µs of each.
+
+    ``flood`` comes with 20 tokens in a write, at full speed; ``single`` at a pace, one in each.
+    """
     from session_world import said, world
 
-    async with world(folder, [f"{url}/short", f"{url}/flood"]) as agents:
+    found: dict[str, list[tuple[float, float]]] = {}
+    async with world(folder, [f"{url}/short", f"{url}/flood", f"{url}/single"]) as agents:
         await said(await agents.start(agent="short", owner=LOCAL))
-        found = []
         for _ in range(ROUNDS):
-            sessions = [await agents.start(agent="flood", owner=LOCAL) for _ in range(20)]
-            begin = perf_counter()
-            await asyncio.gather(*(said(session) for session in sessions))
-            found.append(len(sessions) * FLOOD / (perf_counter() - begin))
-        return found
+            for agent, tokens in (("flood", FLOOD), ("single", SINGLE)):
+                sessions = [await agents.start(agent=agent, owner=LOCAL) for _ in range(20)]
+                begin, used = perf_counter(), process_time()
+                await asyncio.gather(*(said(session) for session in sessions))
+                count = len(sessions) * tokens
+                cost = (process_time() - used) / count * 1e6
+                found.setdefault(agent, []).append((count / (perf_counter() - begin), cost))
+    return found
 
 
 async def first(url: str, folder: Path) -> Any:
@@ -275,15 +293,28 @@ def measured(what: str, url: str, folder: str, *more: str) -> Any:
 
 # Tables and verdicts
 
+LONG = {
+    "bare": "sqlite3's cursor, a table of the same JSON alone",
+    "own": "sqlite3's cursor, the session's own rows",
+    "ours": "a turn, at the provider",
+    "staged": "a turn with a stage of one's own",
+}
+
 
 def show_long(url: str, folder: str) -> None:
     measured("fill_long", url, folder)
     found = measured("long", url, folder)
-    bare, ours = Spread(found["bare"]), Spread(found["ours"])
-    rows = [["sqlite3's cursor, the same JSON", *bare.cells(0)], ["a turn: rows sent", *ours.cells(0)]]
-    table(f"A session of {ROWS} rows of 200 bytes, rows a second", HEAD, rows)
-    verdict("rows sent, of the bare cursor's rate", ours.median / bare.median, least=0.7)
-    verdict(f"megabytes that {ROWS} rows of context add", found["grown"], most=20)
+    spreads = {name: Spread(found[name]) for name in LONG}
+    table(
+        f"A session of {ROWS} rows of 200 bytes, rows a second",
+        HEAD,
+        [[text, *spreads[name].cells(0)] for name, text in LONG.items()],
+    )
+    for name in ("bare", "own"):
+        share = spreads["ours"].median / spreads[name].median
+        verdict(f"rows sent, of the rate of {LONG[name]}", share, least=0.7)
+    for name, grown in found["grown"].items():
+        verdict(f"megabytes that they add, {LONG[name]}", grown, most=20)
 
 
 def show_large(url: str, folder: str) -> None:
@@ -311,9 +342,15 @@ def show_many(url: str, folder: str) -> None:
 
 
 def show_rate(url: str, folder: str) -> None:
-    found = Spread(measured("rate", url, folder))
-    table("Tokens a second through the whole pipeline", HEAD, [["20 sessions", *found.cells(0)]])
-    verdict("tokens a second of a process", found.median, least=10_000)
+    found = measured("rate", url, folder)
+    names = {"flood": "20 sessions, 20 tokens in a write", "single": "20 sessions, one, at a pace"}
+    rates = {name: Spread([rate for rate, _ in found[kind]]) for kind, name in names.items()}
+    costs = {name: Spread([cost for _, cost in found[kind]]) for kind, name in names.items()}
+    for title, spreads in (("Tokens a second through the whole pipeline", rates), ("µs a token", costs)):
+        table(title, HEAD, [[name, *spread.cells(0)] for name, spread in spreads.items()])
+    verdict("tokens a second of a process", rates[names["flood"]].median, least=10_000)
+    allowed = 1e6 / costs[names["single"]].median
+    verdict("tokens a second that a core has time for, each in a read of its own", allowed, least=10_000)
 
 
 def show_first(url: str, folder: str) -> None:

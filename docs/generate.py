@@ -267,10 +267,11 @@ def _first_sentence(thing: Any) -> str:
 
 def metrics() -> str:
     """Every metric of the host."""
+    from enginehost.agents.counts import AGENT_METRICS
     from enginehost.llm.counting import METRICS as OF_MODELS
     from enginehost.metrics import METRICS
 
-    every = {**METRICS, **OF_MODELS}
+    every = {**METRICS, **OF_MODELS, **AGENT_METRICS}
     rows = ((_code(name), kind, meaning) for name, (kind, meaning) in every.items())
     return table(("metric", "type", "meaning"), rows)
 

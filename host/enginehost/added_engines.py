@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.engine import EngineContext, EngineState, IFunctionEngine, no_sessions
-from enginehost.loader import Sessions, functions_of
+from enginehost.loader import Services, functions_of
 
 _log = logging.getLogger("enginehost.host")
 
@@ -17,16 +15,13 @@ _log = logging.getLogger("enginehost.host")
 class AddedEngines:
     """Opens engines, shows them in ``catalog``, and closes them.
 
-    ``agents`` and ``lacks`` are what an engine is given that has no sessions of its own; ``changed`` is
-    called when one has come or gone.
+    ``services`` are what an engine is given that has none yet; ``changed`` is called when one has come or
+    gone.
     """
 
-    def __init__(
-        self, catalog: Catalog, agents: Sessions, lacks: Callable[[Any], str], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, catalog: Catalog, services: Services, changed: Callable[[], None]) -> None:
         self._catalog = catalog
-        self._agents = agents
-        self._lacks = lacks
+        self._services = services
         self._changed = changed
         self._records: dict[str, EngineRecord] = {}
 
@@ -36,7 +31,7 @@ class AddedEngines:
             raise ValueError(f"there is an engine with the id {record.engine_id!r} already")
         context = getattr(engine, "context", None)
         if isinstance(context, EngineContext) and context.agents is no_sessions:
-            engine.context = replace(context, agents=self._agents, lacks=self._lacks)
+            engine.context = self._services.given_to(context)
         try:
             await engine.open()
             functions = functions_of(engine)

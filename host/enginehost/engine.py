@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from enginehost.call import CURRENT, Call, Waited, current_call
-from enginehost.errors import EngineUnavailable
+from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.function import Approval, Function, Limits, Run, RunMode, run_mode
 from enginehost.signature import Annotations, FunctionSignature, without_parameters
 
@@ -108,6 +108,11 @@ async def no_sessions() -> Any:
     raise EngineUnavailable("there are no sessions here", state="failed", reason="no host runs this engine")
 
 
+def no_models(name: str = "") -> Any:
+    """The default of :attr:`EngineContext.llm`."""
+    raise EngineUnavailable("there are no models here", state="failed", reason="no host runs this engine")
+
+
 def _nothing_is_missing(spec: Any) -> str:
     """The default of :attr:`EngineContext.lacks`."""
     return ""
@@ -136,6 +141,10 @@ class EngineContext:
     errors are looked through by the host.)
     ``await agents()`` gives the host's service of sessions (:class:`enginehost.agents.contract.Agents`), and
     opens its database where nobody has needed it yet.
+    ``llm(name)`` gives the service that talks to a model engine (:class:`enginehost.llm.service.LLMService`),
+    by id, alias, display name or a part of the model's id; without a name, the only one there is. On the
+    event loop only, and when it is needed: while the folder loads, the model's file may not be open yet.
+    What is asked while a call runs is bounded by that call's deadline, and traced as a part of it.
     """
 
     engine_id: str
@@ -157,6 +166,7 @@ class EngineContext:
     conceal: Callable[[str], None] = _nothing_concealed
     redact: Callable[[str], str] = str
     agents: Callable[[], Awaitable[Any]] = no_sessions
+    llm: Callable[..., Any] = no_models
     lacks: Callable[[Any], str] = _nothing_is_missing
     """What the spec of an agent names that the host has not now, in words; empty where it has all."""
 
@@ -377,6 +387,24 @@ def _without_call(execute: Callable[..., Any]) -> Run:
     return run
 
 
+def make_engine(engine_class: Callable[..., Any], context: EngineContext, config: Any) -> Any:
+    """An engine of a class. Raises :class:`ConfigError` where its constructor takes something else."""
+    try:
+        return engine_class(context, config)
+    except TypeError as error:
+        try:
+            signature = inspect.signature(engine_class)
+        except (TypeError, ValueError):
+            raise error from None
+        try:
+            signature.bind(context, config)
+        except TypeError:
+            text = f"{getattr(engine_class, '__name__', engine_class)} cannot be made: it takes {signature}"
+            hint = "write def __init__(self, context, config): super().__init__(context, config)"
+            raise ConfigError(text, hint=hint, reason="bad-constructor") from error
+        raise
+
+
 __all__ = [
     "CURRENT",
     "TRANSITIONS",
@@ -396,5 +424,6 @@ __all__ = [
     "RunMode",
     "Waited",
     "current_call",
+    "make_engine",
     "run_mode",
 ]

@@ -363,19 +363,20 @@ class Host:
         return self._life.problems()
 
     def metrics(self, caller: Caller | None = None) -> bytes:
-        """Prometheus text, with a row for each function that ``caller`` may view and one for the others.
+        """Prometheus text, with rows for each function that ``caller`` may view, and for the others together.
 
         Takes a while with thousands of functions: call it on a thread.
         """
         from enginehost.metrics import render
 
         caller, policy = caller or LOCAL, self.policy
-        return render(
-            self._invoker,
-            self.catalog,
-            lambda signature: policy.may_view(caller, signature),
-            self._models.metrics() if self._models is not None else ({}, ()),
-        )
+
+        def may_view(signature: FunctionSignature) -> bool:
+            return policy.may_view(caller, signature)
+
+        further = [self._models.metrics()] if self._models is not None else []
+        further += [self._agents.metrics(may_view)] if self._agents is not None else []
+        return render(self._invoker, self.catalog, may_view, *further)
 
     async def add_engine(self, record: EngineRecord, engine: IFunctionEngine) -> None:
         """Serve an engine that has no file (a program's own). Raises what its ``open`` raises."""

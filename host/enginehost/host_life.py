@@ -14,6 +14,7 @@ from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.draining import end_calls
 from enginehost.errors import ConfigError
 from enginehost.faces import Faces
+from enginehost.loader import Services
 from enginehost.policy_source import PolicySource
 from enginehost.policy_words import unknown_faces
 from enginehost.record_sinks import open_sinks
@@ -52,7 +53,8 @@ class HostLife:
         lacks: Callable[[Any], str],
     ) -> None:
         self.bus: Databus | None = None
-        self.added = AddedEngines(host.catalog, host.agents, lacks, self.look_for_news)
+        self._services = Services(host.agents, host.llm, lacks)
+        self.added = AddedEngines(host.catalog, self._services, self.look_for_news)
         self._host = host
         self._invoker = invoker
         self._policy = policy
@@ -60,7 +62,6 @@ class HostLife:
         self._log_stream = log
         self._watch = watch
         self._ahead = ahead
-        self._lacks = lacks
         self._contributions = Contributions()
         self._served: ServedFolder | None = None
         self._faces: Faces | None = None
@@ -154,8 +155,7 @@ class HostLife:
             host.settings,
             self._policy,
             ahead=self._ahead,
-            agents=host.agents,
-            lacks=self._lacks,
+            services=self._services,
         )
         await self._served.load(self._unknown_faces, patient=not self._watch)
         if self._watch:

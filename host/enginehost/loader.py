@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from enginehost.engine import (
     Function,
     HostAccess,
     IFunctionEngine,
+    make_engine,
+    no_models,
     no_sessions,
 )
 from enginehost.errors import ConfigError, EngineHostError
@@ -80,8 +82,25 @@ def _nobody_waits(path: Path, doing: str) -> None:
     """The default of a loader's ``opening``."""
 
 
-Sessions = Callable[[], Awaitable[Any]]
-"""Gives the host's service of sessions."""
+def _has_all(spec: Any) -> str:
+    """The default of :attr:`Services.lacks`."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What of the host itself its engines are given: see :class:`~enginehost.engine.EngineContext`."""
+
+    agents: Callable[[], Awaitable[Any]] = no_sessions
+    llm: Callable[..., Any] = no_models
+    lacks: Callable[[Any], str] = _has_all
+
+    def given_to(self, context: EngineContext) -> EngineContext:
+        """The context of an engine that was made without them."""
+        return replace(context, agents=self.agents, llm=self.llm, lacks=self.lacks)
+
+
+_NO_SERVICES = Services()
 
 
 class _Warnings:
@@ -113,8 +132,7 @@ class Loader:
         changed: Callable[[Path], None],
         failed: Failed = _nobody_hears,
         opening: Opening = _nobody_waits,
-        agents: Sessions = no_sessions,
-        lacks: Callable[[Any], str] | None = None,
+        services: Services = _NO_SERVICES,
     ) -> None:
         self._registry = registry
         self._secrets = secrets
@@ -124,8 +142,7 @@ class Loader:
         self._changed = changed
         self._failed = failed
         self._opening = opening
-        self._agents = agents
-        self._lacks = lacks or (lambda _: "")
+        self._services = services
 
     def load(self, path: Path, *, reloading: bool = False) -> Loaded | None:
         """The file as an engine; ``None`` when there is no such file (any more)."""
@@ -213,7 +230,7 @@ class Loader:
             self._look_further(declaration, engine_class, context, keys, sure=parts.known)
             return
         try:
-            engine = engine_class(context, keys.config)
+            engine = make_engine(engine_class, context, keys.config)
         except ConfigError as error:
             self._found(declaration, engine_class, error)
             return
@@ -319,8 +336,9 @@ class Loader:
             opening=lambda doing: self._opening(path, self.safe(doing)),
             conceal=self._redact.add,
             redact=self._redact,
-            agents=self._agents,
-            lacks=self._lacks,
+            agents=self._services.agents,
+            llm=self._services.llm,
+            lacks=self._services.lacks,
         )
 
     def _fail(
@@ -395,8 +413,7 @@ def folder_loader(
     opening: Opening = _nobody_waits,
     *,
     ahead: bool = True,
-    agents: Sessions = no_sessions,
-    lacks: Callable[[Any], str] | None = None,
+    services: Services = _NO_SERVICES,
 ) -> Loader:
     """A loader for the files of ``folder`` that lets them do what the settings allow.
 
@@ -412,7 +429,7 @@ def folder_loader(
         ahead=ahead,
     )
     given = sources(secrets, folder)
-    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening, agents, lacks)
+    return Loader(registry, secrets, given, access, secrets.redactor, changed, failed, opening, services)
 
 
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|pwd|credential|auth")

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from enginehost.catalog import Catalog
     from enginehost.invoke import Invoker
 
+Row = tuple[str, Mapping[str, str], float]
+"""Metric, labels, value."""
+
+Metrics = Mapping[str, tuple[str, str]]
+"""Type and meaning of each metric."""
+
 METRICS: dict[str, tuple[str, str]] = {
     "enginehost_calls_total": ("counter", "Calls that ended, by function and outcome (ok or an error code)."),
     "enginehost_calls_refused_total": (
@@ -48,25 +54,21 @@ def escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _head(name: str, about: Mapping[str, tuple[str, str]] = METRICS) -> str:
+def _head(name: str, about: Metrics = METRICS) -> str:
     kind, meaning = about[name]
     return f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n"
-
-
-Row = tuple[str, Mapping[str, str], float]
-"""Metric, labels, value."""
 
 
 def render(
     invoker: Invoker,
     catalog: Catalog,
     may_view: Callable[[FunctionSignature], bool] | None = None,
-    further: tuple[Mapping[str, tuple[str, str]], Iterable[Row]] = ({}, ()),
+    *further: tuple[Metrics, Iterable[Row]],
 ) -> bytes:
     """All metrics as Prometheus text. Runs on a thread; pauses often so that the event loop goes on.
 
     Functions for which ``may_view`` is false have no rows of their own: they are summed as :data:`OTHERS`.
-    ``further`` metrics have type and meaning, and rows in the order of their metrics.
+    Each of ``further`` has type and meaning of its metrics, and rows in the order of these.
     """
     # Copies: the event loop adds to the originals meanwhile.
     stats = sorted(invoker.stats.copy().items())
@@ -77,11 +79,12 @@ def render(
         parts.append(piece)
         if step % 200 == 199:
             time.sleep(0)
-    parts += _further(*further)
+    for about, rows in further:
+        parts += _further(about, rows)
     return "".join(parts).encode() + _process()
 
 
-def _further(about: Mapping[str, tuple[str, str]], rows: Iterable[Row]) -> Iterator[str]:
+def _further(about: Metrics, rows: Iterable[Row]) -> Iterator[str]:
     before = ""
     for name, labels, value in rows:
         if name != before:

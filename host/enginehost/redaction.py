@@ -45,8 +45,38 @@ _PAIR = len(r"u1234\u5678")
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
 
 
+_URL = re.compile(r"(?<=://)[^\s\"'<>]++")
+"""What stands after the two slashes of a URL, to the end of the word; read once, whatever it holds."""
+_PATH_AFTER_PORT = re.compile(r"\d{0,5}[/?#,;)\]}]")
+_PORT = re.compile(rf"{_PATH_AFTER_PORT.pattern}|\d{{0,5}}\Z")
+_TELLING_QUERY = re.compile(
+    r"(?i)([?&](?=[\w.-]*(?:password|passwd|secret|token|api[_-]?key))[\w.-]{1,60}=)[^&\s\"'<>#]++"
+)
+
+
+def without_url_passwords(text: str) -> str:
+    """``text`` with the passwords of all URLs masked: those before the host's name, and of their queries."""
+    if "://" not in text:
+        return text
+    if "@" in text:
+        text = _URL.sub(lambda found: _masked_password(found[0]), text)
+    return _TELLING_QUERY.sub(rf"\1{MASK}", text)
+
+
+def _masked_password(rest: str) -> str:
+    """Up to the last ``@``: that a password with a bare ``/`` or ``@`` makes no URL hides none of it."""
+    before, at, after = rest.rpartition("@")
+    urls = before.split("://") if at else []
+    for number, url in enumerate(urls, 1):
+        user, _, password = url.partition(":")
+        port = _PORT.match(password) if number < len(urls) else _PATH_AFTER_PORT.match(password)
+        if password and "/" not in user and not port:
+            return "://".join([*urls[: number - 1], f"{user}:{MASK}@{after}"])
+    return rest
+
+
 class Redactor:
-    """Replaces every known secret in a text by ``***``.
+    """Replaces every known secret in a text by ``***``, and the passwords of URLs.
 
     A secret is also found as JSON, a repr, HTML or a URL spells it, and within base64; and where the end
     of the text cuts it. The time does not grow with the number of secrets: they are found by their first
@@ -83,6 +113,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """``text`` without secrets. Overlapping ones become one mask."""
+        text = without_url_passwords(text)
         if not self._forms or len(text) < MIN_LENGTH:
             return text
         parts: list[str] = []

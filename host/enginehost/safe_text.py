@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from enginehost.errors import ConfigError, EngineHostError, shortened
 from enginehost.local_paths import cut_paths
+from enginehost.redaction import without_url_passwords
 from enginehost.values import NotJson, to_json
 
 MOST = 2000
@@ -53,7 +54,7 @@ def safe_text(text: str, redact: Redact) -> str:
     if traceback := _TRACEBACK.search(text):
         text = text[: traceback.start()].rstrip(" \n\t+|")
     text = redact(text)[: 2 * MOST]
-    text = _USERINFO.sub("***@", text)
+    text = _USERINFO.sub("***@", without_url_passwords(text))
     text = _ASSIGNMENT.sub(r"\1***", text)
     text = _SCHEME.sub(r"\1\2***", text)
     text = cut_paths(text)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVarTuple
+from typing import TypeVarTuple
 
 from enginehost.catalog import Catalog
 from enginehost.contributions import Contributions
@@ -14,7 +14,7 @@ from enginehost.diagnostics import Diagnostic
 from enginehost.errors import ConfigError
 from enginehost.following import Following
 from enginehost.lifecycle import Engines
-from enginehost.loader import Sessions, folder_loader
+from enginehost.loader import Services, folder_loader
 from enginehost.plugins import PluginRegistry
 from enginehost.policy_source import PolicySource
 from enginehost.redaction import Redactor
@@ -47,7 +47,7 @@ def secrets_for(settings: HostSettings, contributions: Contributions, redactor: 
 class ServedFolder:
     """Owns the engines of the files in ``root``, and follows these and the file of ``policy``.
 
-    ``ahead``, ``agents`` and ``lacks`` are what engines are given. Made on the event loop of the host.
+    ``ahead`` and ``services`` are what engines are given. Made on the event loop of the host.
     """
 
     def __init__(
@@ -60,8 +60,7 @@ class ServedFolder:
         policy: PolicySource,
         *,
         ahead: bool,
-        agents: Sessions,
-        lacks: Callable[[Any], str],
+        services: Services,
     ) -> None:
         self._open_timeout = settings.open_timeout
         loader = folder_loader(
@@ -73,8 +72,7 @@ class ServedFolder:
             self._on_loop(Engines.engine_failed),
             self._on_loop(Engines.engine_opening),
             ahead=ahead,
-            agents=agents,
-            lacks=lacks,
+            services=services,
         )
         self._engines = Engines(
             catalog,

@@ -24,6 +24,7 @@ from pydantic import (
 from enginehost.address import format_address, is_loopback, parse_address, parse_peer
 from enginehost.auth_settings import OidcSettings, TokenSettings, UserPath, at_home
 from enginehost.checked_model import Section, checked, joined
+from enginehost.database_place import DATABASE_HINT, read_place
 from enginehost.errors import ConfigError
 from enginehost.policy_rules import Patterns, PolicyRules, Word, Words, split_commas
 from enginehost.settings_layers import (
@@ -277,9 +278,24 @@ class StoreSettings(Section):
     lock_timeout: Seconds = Field(
         default=5, description="How long to wait for a database that another program has locked."
     )
+    lease: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        default=15.0,
+        description="Seconds after its last sign of life (there are three in that time) for which a host"
+        " keeps its turns; then another takes them over.",
+    )
     retention: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="Days after their last change for which sessions are kept; null: for ever."
     )
+
+    @field_validator("url")
+    @classmethod
+    def _is_database(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                read_place(value)
+            except ValueError as error:
+                raise ValueError(f"{error}; {DATABASE_HINT}") from None
+        return value
 
 
 def default_state_dir(environ: Mapping[str, str]) -> Path:

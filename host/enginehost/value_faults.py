@@ -48,9 +48,19 @@ def fault_text(fault: Mapping[str, Any]) -> str:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Where the first fault is, and what pydantic says of it."""
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    """What is wrong first, and where.
+
+    No colon stands behind the name: what follows a name such as ``tokens:`` is masked as a secret.
+    """
+    return placed_fault(error.errors(include_url=False, include_input=False)[0])
+
+
+def placed_fault(fault: Mapping[str, Any]) -> str:
+    """Likewise, of one of ``ValidationError.errors()``."""
+    where, text = ".".join(map(str, fault["loc"])), fault_text(fault)
+    if not where:
+        return text
+    return f"{text} (at {where})" if fault["type"] == "value_error" else f"{where} {text}"
 
 
 _UNPARSED = {"int_parsing", "int_type", "int_from_float", "float_parsing", "float_type", "finite_number"}

@@ -15,6 +15,7 @@ import pytest
 
 import enginehost
 import enginehost.testing
+from enginehost.agents.counts import AGENT_METRICS
 from enginehost.catalog import EngineRecord
 from enginehost.cli.app import HostCommands
 from enginehost.engine import EngineState, IFunctionEngine
@@ -22,6 +23,7 @@ from enginehost.entrypoints import COMMANDS, ENGINES, HOOKS
 from enginehost.errors import ERROR_TABLE, EngineHostError
 from enginehost.host import Host
 from enginehost.keys import COMMON_KEYS, NO_EFFECT, SEMOSS_KEYS
+from enginehost.llm.counting import METRICS as OF_MODELS
 from enginehost.metrics import METRICS
 from enginehost.plugins import CLASS_RUNNER, PluginRegistry
 from enginehost.policy_rules import PolicyRules, Rule
@@ -131,7 +133,7 @@ def test_every_http_route_is_described(tmp_path: Path) -> None:
 
 
 def test_every_metric_is_described() -> None:
-    assert missing(METRICS, page("metrics.md")) == []
+    assert missing({**METRICS, **OF_MODELS, **AGENT_METRICS}, page("metrics.md")) == []
 
 
 def test_every_field_of_a_log_line_is_described() -> None:

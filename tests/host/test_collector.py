@@ -43,3 +43,25 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+SELDOM = """
+import gc
+from enginehost.collector import collect_seldom
+collect_seldom()
+gc.collect()
+before = [one["collections"] for one in gc.get_stats()]
+kept = [[] for _ in range(40_000)]  # what is in flight of thousands of sessions
+assert [one["collections"] for one in gc.get_stats()] == before
+for _ in range(200_000):
+    cycle = []
+    cycle.append(cycle)
+del cycle
+young = len(gc.get_objects(generation=0)) - len(kept)
+assert gc.get_stats()[0]["collections"] > before[0]
+assert young < 60_000, young
+"""
+
+
+def test_a_host_collects_seldom_and_garbage_in_cycles_does_not_pile_up() -> None:
+    subprocess.run([sys.executable, "-c", SELDOM], check=True, timeout=60)

@@ -144,3 +144,26 @@ def test_many_secrets_with_one_beginning_make_no_text_slow(grows_evenly: Any) ->
 @given(st.text("\\ux0d8%&;#aF\"'", max_size=60))
 def test_no_text_stops_the_search(text: str) -> None:
     assert redactor("zzzz")(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("url = postgresql://u:pw@127.0.0.1:1/x", "url = postgresql://u:***@127.0.0.1:1/x"),
+        ("'https://u:p/w@h:1/x'", "'https://u:***@h:1/x'"),
+        ("a://u:p@s:s@h", "a://u:***@h"),
+        ("a://u:12345@h", "a://u:***@h"),
+        ("a://h:80/x,b://u:pw@h", "a://h:80/x,b://u:***@h"),
+        ("a://h/x?sslpassword=pw&y=1", "a://h/x?sslpassword=***&y=1"),
+        ("https://h:443/p?mail=a@b", "https://h:443/p?mail=a@b"),
+        ("http://h/ and a@b:c", "http://h/ and a@b:c"),
+        ("see https://h", "see https://h"),
+    ],
+)
+def test_passwords_of_urls_are_masked_although_nobody_has_told_of_them(text: str, shown: str) -> None:
+    assert Redactor()(text) == shown
+
+
+def test_a_hostile_text_is_looked_through_once() -> None:
+    for text in ("x://a:" * 100_000 + "@", "?" + "a" * 500_000 + "://", "?token" * 100_000 + "://@"):
+        Redactor()(text)

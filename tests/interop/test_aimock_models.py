@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -99,3 +101,53 @@ async def test_a_conversation_with_tools(
         assert said(await ask(engine, model, [user("weather"), *calls, *results], **tools)) == "It is sunny."
     finally:
         await engine.close()
+
+
+# calls alone: it begins a text with an empty `start`, which boto3 refuses
+CALLS: list[dict[str, Any]] = [
+    {
+        "match": {"userMessage": "weather"},
+        "response": {
+            "toolCalls": [
+                {"name": "get_weather", "arguments": {"town": "Bonn"}},
+                {"name": "get_weather", "arguments": {"town": "Ulm"}},
+            ]
+        },
+    }
+]
+
+
+async def test_real_boto3_reads_the_same_calls_from_its_converse_stream(aimock: Callable[[Any], str]) -> None:
+    url = aimock(CALLS)
+    engine, model = bedrock(url)
+    await engine.open()
+    try:
+        ours = await ask(
+            engine, model, [user("weather")], tools=(TOOL,), names={"get_weather": "get_weather"}
+        )
+    finally:
+        await engine.close()
+    inputs: dict[int, str] = {}
+    for one in await asyncio.to_thread(of_boto3, url, model):
+        at = one["contentBlockIndex"]
+        inputs[at] = inputs.get(at, "") + one["delta"]["toolUse"]["input"]
+    calls = [(one.query or {})["args"] for one in ours if one.type is Type.TOOL_CALL]
+    assert calls == [json.loads(one) for one in inputs.values()] == [{"town": "Bonn"}, {"town": "Ulm"}]
+
+
+def of_boto3(url: str, model: str) -> list[dict[str, Any]]:
+    """The pieces that AWS's own client gives."""
+    import boto3
+
+    client = boto3.client(
+        "bedrock-runtime",
+        region_name="eu-central-1",
+        aws_access_key_id="AKID",
+        aws_secret_access_key="secret",
+        endpoint_url=url,
+    )
+    messages = [{"role": "user", "content": [{"text": "weather"}]}]
+    stream = client.converse_stream(modelId=model, messages=messages)["stream"]
+    deltas = [event["contentBlockDelta"] for event in stream if "contentBlockDelta" in event]
+    client.close()
+    return deltas

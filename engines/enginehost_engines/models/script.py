@@ -9,6 +9,8 @@ from pathlib import Path
 from string import Template
 from typing import Any, NoReturn, cast
 
+import regex
+
 from enginehost.llm.message import Usage
 from enginehost.yaml_document import Document, Loc, Place, read_document
 
@@ -49,9 +51,9 @@ class When:
     """
 
     text: str | None = None
-    matches: re.Pattern[str] | None = None
+    matches: regex.Pattern[str] | None = None
     result: str | None = None
-    result_matches: re.Pattern[str] | None = None
+    result_matches: regex.Pattern[str] | None = None
     turn: int | None = None
     model: str | None = None
     system: str | None = None
@@ -250,11 +252,12 @@ class _Reader:
             self.wrong(at, f"{at[-1]} has to be a text", "put it in quotes")
         return value
 
-    def pattern(self, at: Loc, value: str) -> re.Pattern[str]:
+    def pattern(self, at: Loc, value: str) -> regex.Pattern[str]:
         try:
-            return re.compile(value, re.IGNORECASE)
-        except re.error as error:
-            self.wrong(at, f"this is no regular expression: {error.msg}")
+            re.compile(value)  # whose syntax it is; the other one can be told to stop
+            return regex.compile(value, regex.IGNORECASE)
+        except (re.error, regex.error) as error:
+            self.wrong(at, f"this is no regular expression: {error}")
 
     def template(self, at: Loc, value: Any) -> str | Filled:
         text = self.text(at, value)

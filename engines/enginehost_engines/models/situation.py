@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterable, Iterator, Mapping
 from dataclasses import dataclass, field
+
+import regex
 
 from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Role, Type
@@ -13,6 +14,9 @@ from enginehost_engines.models.script import Answer, Script, When
 
 MOST_KEPT = 64 * 1024
 """Characters of a text or a result that rules look at."""
+
+_SECONDS = 0.1
+"""For one regular expression, on the event loop."""
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -99,7 +103,7 @@ def _fits(when: When, found: Situation, request: ModelRequest) -> dict[str, str]
     values = {"text": found.text, "turn": str(found.turn), "model": request.model, "result": result or ""}
     for pattern, text in ((when.matches, found.text), (when.result_matches, result or "")):
         if pattern is not None:
-            match = pattern.search(text)
+            match = _search(pattern, text)
             if match is None:
                 return None
             values |= {name: part or "" for name, part in match.groupdict().items()}
@@ -118,8 +122,18 @@ def _holds(when: When, found: Situation, request: ModelRequest) -> Iterator[bool
 def _result(when: When, found: Situation) -> str | None:
     """The result that a rule speaks of; of several, the last."""
     wanted = when.result
-    pattern: re.Pattern[str] | None = when.result_matches
+    pattern: regex.Pattern[str] | None = when.result_matches
     for tool, text in reversed(found.results.items()):
-        if wanted in (None, "*", tool) and (pattern is None or pattern.search(text)):
+        if wanted in (None, "*", tool) and (pattern is None or _search(pattern, text)):
             return text
     return None
+
+
+def _search(pattern: regex.Pattern[str], text: str) -> regex.Match[str] | None:
+    try:
+        return pattern.search(text, timeout=_SECONDS)
+    except TimeoutError:
+        raise InvalidRequest(
+            "a regular expression of the script takes too long on this text",
+            detail={"hint": "leave out repeats within repeats"},
+        ) from None

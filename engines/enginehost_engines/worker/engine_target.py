@@ -24,6 +24,7 @@ from enginehost.engine import (
     Limits,
     Run,
     RunMode,
+    make_engine,
 )
 from enginehost.errors import ConfigError, UnknownFunction
 from enginehost_engines.worker.targets import Target
@@ -39,7 +40,7 @@ class EngineClass(Target):
         context = dataclasses.replace(context_from_json(order["context"]), changed=self._changed)
         if engine_class.requires_signature and context.signature is None:
             raise ConfigError("the key FUNCTION_NAME is missing", reason="missing-key")
-        self._engine = engine_class(context, _read_config(engine_class, context))
+        self._engine = make_engine(engine_class, context, _read_config(engine_class, context))
         self._functions: dict[str, Function] = {}
 
     async def open(self) -> None:

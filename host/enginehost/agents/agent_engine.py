@@ -31,6 +31,8 @@ class AgentEngine(AbstractFunctionEngine):
     spec: AgentSpec
     skill_library: Mapping[str, Skill] = {}
     streams: bool = False
+    doubts: tuple[str, ...] = ()
+    """What stands in its class or file and does nothing, in sentences."""
     _files: tuple[Path, ...] = ()
 
     def be(self, built: Built, *, streams: bool) -> None:
@@ -53,8 +55,8 @@ class AgentEngine(AbstractFunctionEngine):
 
     @property
     def trouble(self) -> str:
-        """What the agent names that there is not."""
-        return self.context.lacks(self.spec)
+        """What the agent names that there is not, and what does nothing."""
+        return "; ".join(filter(None, (*self.doubts, self.context.lacks(self.spec))))
 
     def functions(self) -> tuple[Function, ...]:
         """The agent as a function."""

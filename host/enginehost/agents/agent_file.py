@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginehost.agents.front_matter import read_markdown
+from enginehost.agents.config import AgentConfig
+from enginehost.agents.front_matter import Markdown, read_markdown
+from enginehost.config_keys import spellings
 from enginehost.errors import ConfigError
 
 AGENT_FILES = ("AGENT.md", "AGENTS.md")
 """The first that is there counts."""
 
+_READ = ("name", "version", "description")
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 4096
 
@@ -25,6 +29,8 @@ class AgentFile:
     version: str = ""
     description: str = ""
     shadowed: str = ""
+    doubts: tuple[tuple[str, str], ...] = ()
+    """What hinders nothing, each with its line and a hint."""
 
 
 def read_agent_file(folder: Path) -> AgentFile | None:
@@ -35,8 +41,9 @@ def read_agent_file(folder: Path) -> AgentFile | None:
     file = read_markdown(there[0])
     try:
         name = file.text("name", longest=_LONGEST_NAME)
-        if any(not char.isprintable() for char in name):
-            raise file.fault("name holds control characters", "name", "use letters, digits, _ and -")
+        if not all(char.isprintable() and char not in " /\\" for char in name):
+            text = f"{name!r} is no name: blanks, slashes and control characters may not stand in it"
+            raise file.fault(text, "name", "use letters, digits, _ and -")
         return AgentFile(
             file.path,
             file.body,
@@ -44,7 +51,18 @@ def read_agent_file(folder: Path) -> AgentFile | None:
             file.text("version", longest=_LONGEST_NAME),
             " ".join(file.text("description", longest=_LONGEST_DESCRIPTION).split()),
             there[1].name if len(there) > 1 else "",
+            tuple(_doubts(file)),
         )
     except ConfigError as error:
         error.path = str(file.path)
         raise
+
+
+def _doubts(file: Markdown) -> Iterator[tuple[str, str]]:
+    keys = spellings(AgentConfig)
+    for name in file.head:
+        if name in _READ:
+            continue
+        key = keys.get(name.upper())
+        hint = f"write {key.name} in the smss file" if key is not None else f"read are {', '.join(_READ)}"
+        yield f"{file.path.name}:{file.lines.get(name, 1)}: {name[:100]} has no effect", hint

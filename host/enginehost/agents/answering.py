@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from enginehost.agents.blame import through
 from enginehost.agents.contract import Stage, Turn
 from enginehost.agents.durable import Durable, DurableWriting
+from enginehost.agents.grouping import as_own, as_shown, shown
 from enginehost.agents.ledger import added
 from enginehost.agents.port import AgentHost
 from enginehost.errors import EngineHostError
 from enginehost.llm.message import Message, Role, Status, Type, Usage, new_id
-from enginehost.llm.model import Rows
+from enginehost.llm.passage import Context
 from enginehost.store.port import Fence
 
 
-async def asked(host: AgentHost, turn: Turn, rows: Rows) -> AsyncGenerator[Message, None]:
+async def asked(host: AgentHost, turn: Turn, rows: Context) -> AsyncGenerator[Message, None]:
     """The model's answer; of the fallback model where the first fails before it has said anything."""
     spec, said = turn.spec, False
-    tools = [tool.function.signature for tool in turn.offered.values()]
+    tools, rows = shown(turn.offered, turn.groups), as_shown(turn.groups, rows)
     names = [spec.model, spec.fallback_model] if spec.fallback_model else [spec.model]
     for name in names:
         try:
@@ -28,7 +30,7 @@ async def asked(host: AgentHost, turn: Turn, rows: Rows) -> AsyncGenerator[Messa
             async with aclosing(answer):
                 async for message in answer:
                     said = True
-                    yield message
+                    yield as_own(turn.groups, message)
             return
         except EngineHostError:
             if said or name == names[-1]:
@@ -37,12 +39,12 @@ async def asked(host: AgentHost, turn: Turn, rows: Rows) -> AsyncGenerator[Messa
 
 @asynccontextmanager
 async def staged(
-    source: AsyncGenerator[Message, None], stages: Sequence[Stage], turn: Turn
+    source: AsyncGenerator[Message, None], stages: Sequence[Stage], turn: Turn, redact: Callable[[str], str]
 ) -> AsyncGenerator[AsyncIterator[Message], None]:
     """``source`` through ``stages``; leaving closes them all at once, and so the provider's connection."""
     made: list[Any] = [source]
     for stage in stages:
-        made.append(stage(made[-1], turn))
+        made.append(through(stage, made[-1], turn, "STAGES", redact))
     try:
         yield made[-1]
     finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import quote
 
 from enginehost.agents.contract import Agents, Session
 from enginehost.caller import Caller
@@ -14,6 +16,7 @@ from enginehost.errors import (
     EngineHostError,
     EngineUnavailable,
     ExecutionFailed,
+    TooLarge,
     error_from_json,
 )
 from enginehost.llm.message import Message, Role, Type
@@ -21,14 +24,16 @@ from enginehost.store.port import Position, Run, RunState
 
 WAITS = "waits-for-a-person"
 """``detail["reason"]`` of a call whose turn waits for a person."""
+LIMIT = "limit"
+"""Likewise, of one whose turn ended at a limit; the code of such a run's error, too."""
 
 
 async def ask(agents: Agents, name: str, message: str, conversation: str, caller: Caller) -> str:
     """What agent ``name`` answers. Raises what its turn failed with.
 
     Raises :class:`~enginehost.errors.ExecutionFailed` where a person has to decide something first: the
-    turn stays as it is, and ``detail`` has the conversation's id and the questions. A call that is broken
-    off breaks its turn off.
+    turn stays as it is, and ``detail`` has the conversation's id and the questions; and where the turn ended
+    at a limit, with the text so far in ``detail``. A call that is broken off breaks its turn off.
     """
     async with _turn(agents, name, message, conversation, caller) as (session, begun):
         run = await session.wait(begun)
@@ -74,19 +79,33 @@ def _is_said(message: Message) -> bool:
     return message.role is Role.ASSISTANT and message.type is Type.TEXT and bool(message.content)
 
 
+async def _so_far(session: Session, run: Run) -> str:
+    """What a turn that was stopped had said; of a text beyond the bounds of an answer, nothing."""
+    try:
+        return await session.reply(run)
+    except TooLarge:
+        return ""
+
+
 async def _check(session: Session, run: Run, name: str) -> None:
     """Raise what a turn that gave no answer has to say."""
     about: dict[str, Any] = {"conversation_id": session.id}
     if run.state is RunState.PAUSED:
         questions = [dict(one.query or {}) | {"text": one.content} for one in await session.questions()]
         about["hint"] = (
-            f"decide it with `enginehost chat {name} --session {session.id}`, or with"
-            f" POST /v1/sessions/{session.id}/approvals/CALL"
+            f"decide it with `{shlex.join(['enginehost', 'chat', name, '--session', session.id])}`, or with"
+            f" POST /v1/sessions/{quote(session.id, safe='')}/approvals/CALL"
         )
         text = "; ".join(str(one["text"]) for one in questions) or "a result from outside is missing"
         raise ExecutionFailed(
             f"the agent waits for a person: {text} (conversation {session.id})",
             detail={"reason": WAITS, "questions": questions, **about},
+        )
+    if run.state is RunState.DONE and run.error is not None and run.error.get("code") == LIMIT:
+        text = str(run.error.get("message", "the turn ended at a limit"))
+        raise ExecutionFailed(
+            f"{text} (conversation {session.id})",
+            detail={"reason": LIMIT, "text": await _so_far(session, run), **about},
         )
     if run.state is RunState.FAILED:
         raise error_from_json(run.error or {"code": "execution_failed", "message": "the turn failed"})

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 from enginehost.agents.agent_file import AGENT_FILES, AgentFile, read_agent_file
 from enginehost.agents.config import EVERYTHING, AgentConfig, words
-from enginehost.agents.contract import AgentSpec, Harness, Stage
-from enginehost.agents.in_process import load_object
-from enginehost.agents.skills import SKILL_FILE, Skill, SkillFolder, read_skills
-from enginehost.agents.stages import approval, make_stage
+from enginehost.agents.contract import AgentSpec
+from enginehost.agents.own_parts import harness, stages
+from enginehost.agents.skills import ALL_SKILLS, SKILL_FILE, Skill, SkillFolder, read_skills
+from enginehost.agents.stages import approval
+from enginehost.agents.without_effect import keys_without_effect
 from enginehost.engine import EngineContext, Function
 from enginehost.errors import ConfigError
 from enginehost.near_names import NearNames
@@ -57,9 +57,11 @@ def build(
     if not (said or description):
         hint = "say in one sentence what the agent does: models and people choose by it"
         context.warn("FUNCTION_DESCRIPTION", "no-description", "FUNCTION_DESCRIPTION is missing", hint)
-    stages = _stages(config.stages, context, "STAGES", files)
+    for key, text in keys_without_effect(context.properties):
+        context.warn(key, "no-effect", text, "delete it")
+    own_stages = stages(config.stages, context, "STAGES", files)
     if config.approval_patterns:
-        stages.append(approval(config.approval_patterns))
+        own_stages.append(approval(config.approval_patterns))
     spec = AgentSpec(
         name=name,
         description=said or description,
@@ -71,12 +73,13 @@ def build(
         agents=tuple(words(config.agents)),
         skills=_skill_names(config, skills),
         lazy_tools=tuple(words(config.lazy_tools)),
-        stages=tuple(stages),
-        context_stages=tuple(_stages(config.context_stages, context, "CONTEXT_STAGES", files)),
+        group_tools_above=config.group_tools_above,
+        stages=tuple(own_stages),
+        context_stages=tuple(stages(config.context_stages, context, "CONTEXT_STAGES", files)),
         limits=config.limits,
         on_unknown_outcome=config.on_unknown_outcome,
         approval=config.approval,
-        harness=_harness(config, context, files),
+        harness=harness(config, context, files),
     )
     return Built(spec, skills.skills, files, told.version if told else "")
 
@@ -107,6 +110,8 @@ def _agent_file(folder: Path, context: EngineContext, files: list[Path]) -> Agen
     elif told.shadowed:
         text = f"{folder.name} has {told.path.name} and {told.shadowed}; {told.shadowed} has no effect"
         context.warn("AGENT_DIR", "shadowed-file", text, "delete one of the two")
+    for text, hint in told.doubts if told is not None else ():
+        context.warn("AGENT_DIR", "no-effect", f"{folder.name}/{text}", hint)
     return told
 
 
@@ -134,7 +139,10 @@ def _skills(
             )
     shared = read_skills(context.folder / "skills").skills
     known = {**shared, **found.skills}
-    for name in words(config.skills):
+    named = words(config.skills or "")
+    if EVERYTHING in named:
+        files += [skill.file for name, skill in shared.items() if name not in found.skills]
+    for name in named:
         if name != EVERYTHING and name not in known:
             near = NearNames(known).near(name, lambda _: True)
             hint = f"did you mean {near[0]}?" if near else f"it is a folder skills/{name} with a {SKILL_FILE}"
@@ -145,10 +153,10 @@ def _skills(
 
 
 def _skill_names(config: AgentConfig, found: SkillFolder) -> tuple[str, ...]:
+    if config.skills is None:  # of its own: the folder's are for whoever names them
+        return tuple(found.skills)
     named = words(config.skills)
-    if EVERYTHING in named:  # of its own: the folder's are for whoever names them
-        named = [*found.skills, *(name for name in named if name != EVERYTHING)]
-    return tuple(named)
+    return (ALL_SKILLS,) if EVERYTHING in named else tuple(named)
 
 
 def _instructions(config: AgentConfig, context: EngineContext, files: list[Path]) -> str:
@@ -164,52 +172,3 @@ def _instructions(config: AgentConfig, context: EngineContext, files: list[Path]
         hint = "the path is relative to the smss file; a text of its own has a blank in it"
         text = f"INSTRUCTIONS: {text} cannot be read: {why}"
         raise ConfigError(text, key="INSTRUCTIONS", hint=hint) from error
-
-
-def _stages(given: list[Any] | str, context: EngineContext, key: str, files: list[Path]) -> list[Stage]:
-    listed: Sequence[Any] = words(given) if isinstance(given, str) else given
-    return [_stage(one, context, key, files) for one in listed]
-
-
-def _stage(one: Any, context: EngineContext, key: str, files: list[Path]) -> Stage:
-    if callable(one):
-        return cast("Stage", one)
-    named: Any = {one: None} if isinstance(one, str) else one
-    if not isinstance(named, Mapping) or len(named) != 1:
-        raise ConfigError(f"{key}: an object has one member, the stage with its arguments", key=key)
-    name, arguments = cast("tuple[str, Any]", next(iter(named.items())))
-    if arguments is not None and not isinstance(arguments, Mapping):
-        raise ConfigError(f"{key}: the arguments of {name[:100]} have to be an object", key=key)
-    try:
-        if ":" not in name:
-            return make_stage(name, arguments or {})
-        found, file = load_object(name, context, key)
-        files += [file] if file is not None else []
-        made = found if arguments is None else found(**arguments)
-    except ConfigError as error:
-        if not error.message.startswith(key):
-            error.message = f"{key}: {error.message}"
-        error.key = key
-        raise
-    except Exception as error:
-        raise ConfigError(f"{key}: {name} failed: {type(error).__name__}: {error}", key=key) from error
-    if not callable(made):
-        raise ConfigError(f"{key}: {name} is no stage: an async generator over (messages, turn)", key=key)
-    return cast("Stage", made)
-
-
-def _harness(config: AgentConfig, context: EngineContext, files: list[Path]) -> Harness | None:
-    if not config.harness:
-        return None
-    found: Any = config.harness
-    if isinstance(found, str):
-        found, file = load_object(found, context, "HARNESS")
-        files += [file] if file is not None else []
-    try:
-        made = found if isinstance(found, Harness) else found()
-    except Exception as error:
-        text = f"HARNESS: {config.harness} failed: {type(error).__name__}: {error}"
-        raise ConfigError(text, key="HARNESS") from error
-    if not isinstance(made, Harness):
-        raise ConfigError(f"HARNESS: {config.harness} is no Harness", key="HARNESS")
-    return made

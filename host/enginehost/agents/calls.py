@@ -233,7 +233,7 @@ class Calls:
                 raise
             finally:
                 span(outcome)
-                runner.agents.counts.tool(ready.tool.name, outcome)
+                self._counted(outcome)
 
     async def _ask_agent(self, ready: Ready) -> None:
         """Let another agent answer; its turn settles the call when it ends, perhaps days later."""
@@ -242,11 +242,16 @@ class Calls:
             with runner.agents.spans.tool(ready.tool.name, ready.state.id):
                 waits = await delegate(runner, ready.state.call, ready.tool.name, ready.args)
         except EngineHostError as error:
+            self._counted(error.code)
             await self.give(failure(ready.state.call, error))
             return
+        self._counted("delegated")
         await runner.read()
         if not ready.state.settled and waits:
             self._elsewhere.add(ready.state.id)
+
+    def _counted(self, outcome: str) -> None:
+        self._runner.agents.counts.of(self._runner.spec.name).tools[outcome] += 1
 
     async def begin(self, row: Message) -> DurableWriting:
         """Begin a result that comes in parts."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat, PositiveInt
 
 from enginehost.agents.contract import ApprovalPolicy, OnLimit, ToolSelection, TurnLimits, UnknownOutcome
+from enginehost.agents.stages.passing import is_pattern
 from enginehost.config import BadValue, EngineConfig, lower_case
 
 EVERYTHING = "*"
@@ -21,6 +22,10 @@ def _words(value: list[str] | str) -> list[str]:
     """Names, from a JSON list or with commas or blanks between them."""
     listed = [one for one in re.split(r"[,\s]+", value) if one] if isinstance(value, str) else value
     return list(dict.fromkeys(listed))
+
+
+def _words_or_none(value: list[str] | str | None) -> list[str] | None:
+    return None if value is None else _words(value)
 
 
 def _check_approval(value: list[str]) -> list[str]:
@@ -65,13 +70,19 @@ class AgentConfig(EngineConfig):
         description="Read-only functions whose results are not stored but asked for again whenever the"
         " conversation is loaded.",
     )
+    group_tools_above: int = Field(
+        default=100,
+        ge=0,
+        description="With more functions than these the model is shown three tools in their place: `describe`"
+        " finds functions, `query` and `action` call them. (Providers take 128 tools at most.)",
+    )
     agents: Words = Field(
         default="", description="Other agents that it may ask, each in a conversation of its own."
     )
-    skills: Words = Field(
-        default=EVERYTHING,
+    skills: Annotated[list[str] | str | None, AfterValidator(_words_or_none)] = Field(
+        default=None,
         description="Which skills it may read, of AGENT_DIR's and those in the folder `skills` beside the"
-        " smss files: names. Absent: all of AGENT_DIR's.",
+        " smss files: names, or `*` for all of both. Absent: all of AGENT_DIR's.",
     )
     stages: list[Any] | str = Field(
         default="",
@@ -121,7 +132,8 @@ class AgentConfig(EngineConfig):
     def selection(self) -> ToolSelection:
         """The tools."""
         names = words(self.tools)
-        return ToolSelection(EVERYTHING in names, tuple(names), tuple(words(self.tool_tags)))
+        named = tuple(name for name in names if name != EVERYTHING)
+        return ToolSelection(EVERYTHING in names, named, tuple(words(self.tool_tags)))
 
     @property
     def limits(self) -> TurnLimits:
@@ -141,19 +153,15 @@ class AgentConfig(EngineConfig):
     def approval(self) -> ApprovalPolicy:
         """Which calls ask, but for :attr:`approval_patterns`."""
         named = words(self.approve)
-        tools = [one for one in named if one not in _WORDS_OF_APPROVAL and not _is_pattern(one)]
+        tools = [one for one in named if one not in _WORDS_OF_APPROVAL and not is_pattern(one)]
         return ApprovalPolicy("none" not in named, "every" in named, tuple(tools))
 
     @property
     def approval_patterns(self) -> list[str]:
         """Patterns of names of tools that ask."""
-        return [one for one in words(self.approve) if _is_pattern(one)]
+        return [one for one in words(self.approve) if is_pattern(one)]
 
 
 def words(value: Sequence[str] | str) -> list[str]:
     """The names in a value of type :data:`Words`."""
     return _words(value) if isinstance(value, str) else list(value)
-
-
-def _is_pattern(name: str) -> bool:
-    return any(mark in name for mark in "*?[")

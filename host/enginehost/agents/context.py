@@ -9,14 +9,17 @@ are only the calls that are open and what waits for their results.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import replace
+from typing import cast
 
 import orjson
 
 from enginehost.agents.options import OPTIONS
 from enginehost.agents.rows import NOTICE, failure_text, result_query
 from enginehost.llm.message import Message, Role, Status, Type
+from enginehost.llm.passage import Batches, Passage, each, one_by_one
 
 Lazily = Callable[[Message], Awaitable[str]]
 """Runs the query that stands in place of a result; gives the result's JSON text."""
@@ -25,26 +28,47 @@ _NOT_FOR_MODELS = (OPTIONS, NOTICE)
 _NO_RESULT = failure_text("this call was not carried out, and has no result", "cancelled")
 
 
-async def for_model(
+def for_model(
     rows: AsyncIterator[Message], lazily: Lazily, *, result_chars: int | None = None
 ) -> AsyncGenerator[Message, None]:
     """See the module. ``result_chars`` of a tool's result are given, with a note where that is not all."""
+    return each(batches_for_model(one_by_one(rows), lazily, result_chars=result_chars))
+
+
+async def batches_for_model(batches: Batches, lazily: Lazily, *, result_chars: int | None = None) -> Batches:
+    """The same in batches. A passage stays one where nothing is open when it comes."""
     order = _Order(lazily, result_chars)
-    try:
-        async for row in rows:
-            kind = row.type
-            if kind is Type.TEXT and row.role is not Role.SYSTEM and not order.open and not order.thought:
-                order.leading = False
-                yield row  # nearly all rows of nearly all sessions
-                continue
-            async for given in order.put(row):
-                yield given
-        async for given in order.end():
-            yield given
-    finally:
-        close = getattr(rows, "aclose", None)
-        if close is not None:  # a context that is left half read lets go of the database at once
-            await close()
+    async with aclosing(batches):  # a context that is left half read lets go of the database at once
+        async for batch in batches:
+            if not isinstance(batch, Passage):
+                async for given in _settled(order, batch):
+                    yield given
+            elif order.open or order.thought:
+                async with aclosing(batch.messages()) as inner:
+                    async for rows in inner:
+                        async for given in _settled(order, cast("list[Message]", rows)):
+                            yield given
+            else:
+                yield batch
+    if last := [given async for given in order.end()]:
+        yield last
+
+
+async def _settled(order: _Order, rows: Iterable[Message]) -> Batches:
+    """Rows as the model may see them; what needs more than a look is given as it comes."""
+    found: list[Message] = []
+    for row in rows:
+        if row.type is Type.TEXT and row.role is not Role.SYSTEM and not order.open and not order.thought:
+            order.leading = False
+            found.append(row)  # nearly all rows of nearly all sessions
+            continue
+        if found:
+            yield found
+            found = []
+        async for given in order.put(row):
+            yield [given]
+    if found:
+        yield found
 
 
 class _Order:

@@ -13,13 +13,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from enginehost.caller import Caller
 from enginehost.engine import Function
+from enginehost.llm.input import Row
 from enginehost.llm.message import Message, Usage
 from enginehost.signature import FunctionSignature
 from enginehost.store.port import Event, Owner, Position, Run
+
+if TYPE_CHECKING:
+    from enginehost.agents.grouping import Groups
 
 
 class UnknownOutcome(StrEnum):
@@ -56,6 +60,9 @@ class ToolSelection:
     names: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
+
+Tools = ToolSelection | Sequence[str] | Mapping[str, Sequence[str]]
+"""The same as programs write it: also ``"*"`` (all), a list of names, or ``{"names": […], "tags": […]}``."""
 
 NO_TOOLS = ToolSelection()
 ALL_TOOLS = ToolSelection(every=True)
@@ -117,7 +124,9 @@ class AgentSpec:
     ``functions`` are tools of its own that are not in the catalog. ``agents`` are other agents that it may
     call as tools. ``skills`` name skills; what they become is decided where the spec is registered
     (``Agents.prepare``). ``lazy_tools`` are read-only tools whose calls are stored as queries and run each
-    time the context is loaded. ``harness`` builds the context; by default it is the session's rows.
+    time the context is loaded. More functions of the catalog than ``group_tools_above`` are shown to the
+    model as three tools (:mod:`enginehost.agents.grouping`). ``harness`` builds the context; by default it is
+    the session's rows.
     """
 
     name: str = ""
@@ -130,6 +139,7 @@ class AgentSpec:
     agents: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     lazy_tools: tuple[str, ...] = ()
+    group_tools_above: int = 100
     stages: tuple[Stage, ...] = ()
     context_stages: tuple[Stage, ...] = ()
     limits: TurnLimits = field(default_factory=TurnLimits)
@@ -169,6 +179,8 @@ class Turn:
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    groups: Groups | None = None
+    """The offered functions that the model is shown as groups."""
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     stopped: str = ""
 
@@ -243,8 +255,10 @@ class Session(Protocol):
         """Call a function of the catalog on behalf of the caller; the result as JSON values."""
         ...
 
-    async def write(self, message: Message | str | Sequence[Message]) -> Run | None:
-        """Store messages. One of a user starts a turn (or joins the one that runs), which is given back.
+    async def write(self, message: Row | Sequence[Row]) -> Run | None:
+        """Store messages: texts, messages, or their columns as mappings.
+
+        One of a user starts a turn (or joins the one that runs), which is given back.
 
         A tool result settles the call with its id. What only stands there (a system row) starts nothing.
         """
@@ -286,7 +300,7 @@ class Session(Protocol):
         ...
 
     async def history(self, *, after: int = 0, before: int | None = None, limit: int = 100) -> list[Message]:
-        """A page of rows."""
+        """A page of rows: contents whole up to 1,000,000 characters, then cut with ``query["cut"]``."""
         ...
 
     async def wait(self, run: Run) -> Run:
@@ -294,7 +308,10 @@ class Session(Protocol):
         ...
 
     async def reply(self, run: Run) -> str:
-        """The text that a turn ended with."""
+        """The text that a turn ended with, whole.
+
+        Raises ``TooLarge`` where it has more bytes than the host's ``max_result_bytes``.
+        """
         ...
 
 
@@ -333,13 +350,16 @@ class Agents(Protocol):
         id: str | None = None,
         *,
         system: str = "",
-        tools: ToolSelection | None = None,
+        tools: Tools | None = None,
         skills: Sequence[str] | None = None,
         agent: str = "",
         llm: str = "",
         owner: Caller | None = None,
     ) -> Session:
         """A session, new or with the id of one that exists. What is given replaces what the agent says.
+
+        Raises ``InvalidRequest`` for what is not there, and with reason ``taken`` for an id that cannot be
+        had: it is somebody else's, or no new session may have it.
 
         ``owner`` is on whose behalf tools run; by default the caller of the call this code serves.
         """

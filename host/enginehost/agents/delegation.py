@@ -103,6 +103,8 @@ async def tell(agents: AgentService, child: AgentSession, run: Run, state: RunSt
     call = Message(Role.ASSISTANT, Type.TOOL_CALL, query=parent["call"])
     if state is RunState.DONE:
         answer = {"answer": await child.reply(run), "conversation_id": child.id}
+        if error:  # it was stopped, at a limit or by a stage
+            answer["stopped"] = str(error.get("message", ""))
         row = result(call, orjson.dumps(answer).decode())
     elif error:
         row = failure(call, error_from_json(error))

@@ -7,11 +7,13 @@ reached is no failure of the turn: the turn goes on from its rows when the datab
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from enginehost.errors import EngineHostError
 from enginehost.llm.message import Message, Status
+from enginehost.llm.passage import Batches, Passage, seen_through
 from enginehost.store.port import Fence, Owner, Run, RunState, Store, Writing
 
 T = TypeVar("T")
@@ -80,15 +82,14 @@ class Durable:
         return await _to_its_end(self._store.change_run(fence, state, **fields))
 
 
-async def reading(rows: AsyncGenerator[Message, None]) -> AsyncGenerator[Message, None]:
+async def reading(batches: Batches) -> Batches:
     """Rows of the store; raises :class:`StoreTrouble` where they cannot be read."""
     try:
-        async for row in rows:
-            yield row
+        async with aclosing(batches):
+            async for batch in batches:
+                yield seen_through(batch, reading) if isinstance(batch, Passage) else batch
     except EngineHostError as error:
         raise StoreTrouble(error.message) from error
-    finally:
-        await rows.aclose()
 
 
 async def _to_its_end(work: Awaitable[T]) -> T:

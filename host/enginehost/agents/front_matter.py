@@ -9,7 +9,7 @@ from typing import Any
 
 from enginehost.errors import ConfigError
 from enginehost.regular_file import read_utf8
-from enginehost.yaml_document import Document, parse_document
+from enginehost.yaml_document import parse_document
 
 MAX_BYTES = 1 << 20
 _FENCE = "---"
@@ -55,18 +55,10 @@ def parse_markdown(text: str, path: Path) -> Markdown:
     if end is None:
         hint = "close it with a line of three hyphens"
         raise ConfigError("the front matter has no end", path=str(path), line=1, hint=hint)
-    document = _head("\n".join(lines[1:end]), path)
+    document = parse_document("\n".join(["", *lines[1:end]]), str(path))  # so that its lines are the file's
     head = document.value if document.value is not None else {}
     if not isinstance(head, dict):
         hint = "write lines such as name: helper"
         raise ConfigError("the front matter has to hold keys", path=str(path), line=2, hint=hint)
-    places = {str(loc[0]): place.line + 1 for loc, place in document.places.items() if len(loc) == 1}
+    places = {str(loc[0]): place.line for loc, place in document.places.items() if len(loc) == 1}
     return Markdown(path, "\n".join(lines[end + 1 :]).strip(), head, places)
-
-
-def _head(text: str, path: Path) -> Document:
-    try:
-        return parse_document(text, str(path))
-    except ConfigError as error:
-        error.line += 1  # for the fence above it
-        raise

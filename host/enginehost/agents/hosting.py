@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from enginehost.agents.agent_engine import AgentEngine, agent_behind
 from enginehost.agents.contract import AgentSpec
-from enginehost.agents.missing import missing
+from enginehost.agents.counts import AGENT_METRICS
+from enginehost.agents.missing import Surroundings, missing
+from enginehost.agents.offers import agent_signature
 from enginehost.agents.service import AgentService
 from enginehost.agents.skills import Skill, read_skills, with_skills
 from enginehost.errors import EngineHostError, EngineUnavailable
+from enginehost.metrics import Metrics, Row
+from enginehost.signature import FunctionSignature
 from enginehost.store import make_store
 
 if TYPE_CHECKING:
@@ -45,7 +49,16 @@ class HostAgents:
     async def _opened(self) -> AgentService:
         store = make_store(self._host.settings)
         await store.open()
-        service = AgentService(self._host, store, prepare=self._prepared, declared=self.declared)
+        settings = self._host.settings
+        service = AgentService(
+            self._host,
+            store,
+            prepare=self._prepared,
+            declared=self.declared,
+            skills=self._skills_for,
+            most_reply=int(settings.max_result_bytes),
+            lease=settings.store.lease,
+        )
         try:
             await service.open()
         except BaseException:
@@ -74,12 +87,35 @@ class HostAgents:
             self._known = catalog.version, specs
         return specs
 
+    def metrics(self, may_view: Callable[[FunctionSignature], bool]) -> tuple[Metrics, Iterable[Row]]:
+        """What :func:`enginehost.metrics.render` takes; the rows are read on any thread."""
+        service = self._service
+        if service is None:
+            return {}, ()
+        agents, catalog = service.agents, self._host.catalog
+
+        def shown(name: str) -> bool:
+            entry = catalog.get(name)
+            known = agents.get(name)
+            signature = agent_signature(known) if known is not None else FunctionSignature(name)
+            return may_view(entry.signature if entry is not None else signature)
+
+        return AGENT_METRICS, service.counts.rows(shown)
+
     def lacks(self, spec: AgentSpec) -> str:
         """What an agent names that there is not now, in words; empty while it has all that it needs."""
         catalog = self._host.catalog
-        functions = {name for name in spec.tools.names if (one := catalog.get(name)) and one.name == name}
         agents = self._service.agents if self._service is not None else self.declared()
-        return "; ".join(one.message for one in missing(spec, self._model_fault, functions, agents))
+
+        def function(name: str) -> FunctionSignature | None:
+            entry = catalog.get(name)
+            return entry.signature if entry is not None and entry.name == name else None
+
+        def has_tag(tag: str) -> bool:
+            return any(tag in entry.signature.tags for entry in catalog)
+
+        around = Surroundings(self._model_fault, function, has_tag, agents)
+        return "; ".join(one.message for one in missing(spec, around))
 
     def _model_fault(self, name: str) -> str:
         try:
@@ -94,14 +130,16 @@ class HostAgents:
 
     def _prepared(self, spec: AgentSpec) -> AgentSpec:
         """A spec with the text and the tool of its skills: the agent's own, else the folder's."""
-        if not spec.skills:
-            return spec
+        return with_skills(spec, self._skills_for(spec)) if spec.skills else spec
+
+    def _skills_for(self, spec: AgentSpec) -> Mapping[str, Skill]:
+        """The skills that a spec may name."""
         entry = self._host.catalog.get(spec.name)
         engine = _agent_of(entry) if entry is not None else None
         known: Mapping[str, Skill] = engine.skill_library if engine is not None else {}
         if self._host.folder is not None and not known.keys() >= set(spec.skills):
             known = {**read_skills(self._host.folder / "skills").skills, **known}
-        return with_skills(spec, known)
+        return known
 
 
 def _agent_of(entry: Entry) -> AgentEngine | None:

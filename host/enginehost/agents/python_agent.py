@@ -22,12 +22,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from enginehost.agents.agent_engine import AgentEngine
 from enginehost.agents.building import build
 from enginehost.agents.config import AgentConfig
 from enginehost.agents.typed_tools import tools_of
+from enginehost.agents.without_effect import attributes_without_effect, keys_without_effect
 from enginehost.engine import EngineContext, Function
 from enginehost.errors import ConfigError
+from enginehost.value_faults import fault_text
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -39,6 +43,9 @@ class Agent(AgentEngine):
     The keys of a file that names the class go before them. ``stages`` may hold stages themselves, and
     ``harness`` be one. The agent's name is the file's, else :attr:`name`, else the class's in snake case; it
     is described by the class's docstring.
+
+    A class with an ``__init__`` of its own takes ``(context, config)`` there and hands them on: the host
+    gives them.
     """
 
     config_model = AgentConfig
@@ -50,6 +57,12 @@ class Agent(AgentEngine):
         self.own_name = self.name or _HUMP.sub("_", cls.__name__).lower()
         self.described = _first_paragraph(cls)
         self.said = _said(cls, config)
+        self.doubts = (
+            *attributes_without_effect(cls, Agent, AgentConfig.model_fields),
+            *(text for _, text in keys_without_effect(self.context.properties)),
+        )
+        for text in self.doubts:
+            self.context.log.warning("%s", text)
         built = build(
             self.said,
             self.context,
@@ -67,7 +80,11 @@ class Agent(AgentEngine):
                 hint = f"{key} = ['package.module:function'], or serve the agent in a program of your own"
                 text = f"{key} of {type(self).__name__} is Python that runs in the host: name it instead"
                 raise ConfigError(text, hint=hint, reason="not-allowed")
-        return {"config": self.said.model_dump(mode="json"), "name": self.own_name, "about": self.described}
+        return {
+            "config": self.said.model_dump(mode="json"),
+            "name": self.own_name,
+            "about": self.described,
+        } | {"doubts": list(self.doubts)}
 
 
 class WorkerAgent(AgentEngine):
@@ -83,6 +100,7 @@ class WorkerAgent(AgentEngine):
         super().__init__(context, config)
         built = build(config, context, name=told["name"], description=told["about"], functions=functions)
         self.be(built, streams=config.stream)
+        self.doubts = tuple(told["doubts"])
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -95,7 +113,18 @@ def _said(cls: type[Agent], config: AgentConfig | None) -> AgentConfig:
     said = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
     if config is not None:
         said |= {name: getattr(config, name) for name in config.model_fields_set}
-    return AgentConfig.model_validate(said)
+    try:
+        return AgentConfig.model_validate(said)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        text = "; ".join(dict.fromkeys(_fault(cls, fault) for fault in faults))
+        raise ConfigError(text, reason="bad-attribute") from None
+
+
+def _fault(cls: type[Agent], fault: Mapping[str, Any]) -> str:
+    """Of a value that may be of several types, pydantic tells once for each; the attribute is what counts."""
+    name = str(fault["loc"][0]) if fault["loc"] else ""
+    return f"{cls.__name__}.{name}: {fault_text(fault)}"
 
 
 def _first_paragraph(cls: type[Agent]) -> str:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import aclosing
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from enginehost.agents import delegation, limits, offers
+from enginehost.agents import delegation, grouping, limits, offers
 from enginehost.agents.answering import Sink, asked, staged
+from enginehost.agents.blame import blamed, context_of, through, tools_of
 from enginehost.agents.calls import Calls
-from enginehost.agents.context import for_model
+from enginehost.agents.context import batches_for_model
 from enginehost.agents.contract import Harness, OnLimit, Tool, Turn
 from enginehost.agents.durable import StoreTrouble
 from enginehost.agents.ledger import Ledger
@@ -26,11 +28,12 @@ from enginehost.agents.tool_runs import lazy_result
 from enginehost.engine import Function
 from enginehost.errors import EngineHostError
 from enginehost.llm.message import Message, Status, system
+from enginehost.llm.passage import Batch, Batches, Context, Passage, PlainForm, each, one_by_one
 from enginehost.safe_text import explain
 from enginehost.store.port import Fence, Fenced, Run, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncIterator
 
     from enginehost.agents.service import AgentService
     from enginehost.agents.session import AgentSession
@@ -131,7 +134,8 @@ class Runner:
         if self.run.cancel:
             await self.end(RunState.CANCELLED)
             return
-        await self.harness.before_turn(self.turn)
+        with blamed(f"HARNESS: {type(self.harness).__name__}.before_turn", self.agents.redact):
+            await self.harness.before_turn(self.turn)
         while True:
             self._counts()
             if self.leaving and not self.ledger.answered:
@@ -183,10 +187,10 @@ class Runner:
         turn = self.turn
         await self.offer()
         turn.steps += 1
-        source = asked(self.agents.host, turn, self._rows)
+        source = asked(self.agents.host, turn, Context(self._batches))
         sink: Sink | None = None
         try:
-            async with staged(source, self.spec.stages, turn) as messages:
+            async with staged(source, self.spec.stages, turn, self.agents.redact) as messages:
                 async for message in messages:
                     if sink is None:
                         sink = self._sink()
@@ -199,7 +203,7 @@ class Runner:
             if sink is not None and self._cause is not Cause.LEAVE and not isinstance(error, Fenced):
                 await self._abort(sink, error)
             raise
-        self.agents.counts.step(self.spec.name)
+        self.agents.counts.of(self.spec.name).steps += 1
         self.ledger.step_begins(self._upto)
         self.ledger.enter(sink.rows)
 
@@ -215,37 +219,54 @@ class Runner:
             self._uncancel()
         await sink.abort(Status.CANCELLED if cancelled else Status.FAILED)
 
-    def _rows(self) -> AsyncGenerator[Message, None]:
-        """The context, from its beginning: instructions, then what the harness gives."""
-        turn, spec = self.turn, self.spec
-        rows: Any = for_model(
-            self.harness.context(self.session), self._lazily, result_chars=spec.limits.result_chars
-        )
-        for stage in spec.context_stages:
-            rows = stage(rows, turn)
-        return self._watched(rows)
+    def _batches(self, form: PlainForm | None) -> Batches:
+        """The context, from its beginning: instructions, then what the harness gives.
 
-    async def _watched(self, rows: Any) -> AsyncGenerator[Message, None]:
+        There are passages in it where nobody of this agent wants to see each message.
+        """
+        turn, spec = self.turn, self.spec
+        default = getattr(self.harness.context, "__func__", None) is Harness.context
+        if default:
+            source = self.session.batches(None if spec.context_stages else form)
+        else:
+            source = one_by_one(context_of(self.harness, self.session, self.agents.redact))
+        batches = batches_for_model(source, self._lazily, result_chars=spec.limits.result_chars)
+        if spec.context_stages:
+            rows: AsyncIterator[Message] = each(batches)
+            for stage in spec.context_stages:
+                rows = through(stage, rows, turn, "CONTEXT_STAGES", self.agents.redact)
+            batches = one_by_one(rows)
+        return self._watched(batches)
+
+    async def _watched(self, batches: Batches) -> Batches:
         if self.spec.instructions:
-            yield system(self.spec.instructions)
-        session, upto = self.session.id, self._upto
+            yield [system(self.spec.instructions)]
         try:
-            async for row in rows:
-                if row.sequence > upto and row.session == session:
-                    self._upto = upto = row.sequence
-                yield row
+            async with aclosing(batches):
+                async for batch in batches:
+                    self._see(batch)
+                    yield batch
         except StoreTrouble as trouble:
             self._trouble = trouble
             raise
-        finally:
-            await rows.aclose()
+
+    def _see(self, batch: Batch) -> None:
+        """Note up to which row of the session the model is told."""
+        session = self.session.id
+        if isinstance(batch, Passage):
+            if batch.session == session:
+                self._upto = max(self._upto, batch.upto)
+            return
+        for row in batch:
+            if row.sequence > self._upto and row.session == session:
+                self._upto = row.sequence
 
     async def _lazily(self, row: Message) -> str:
         return await lazy_result(self.agents.host, self.turn, row)
 
     async def offer(self) -> None:
         """Find out which tools the turn offers now."""
-        tools = offers.by_name(await self.harness.tools(self.session), self.spec)
+        tools = offers.by_name(await tools_of(self.harness, self.session, self.agents.redact), self.spec)
         for name in tools.keys() & self.agents.agents.keys():
             if not tools[name].own:  # of the catalog, where an agent is a function like others
                 tools[name] = replace(tools[name], agent=True)
@@ -253,6 +274,9 @@ class Runner:
             signature = self.agents.signature(name)
             if name != self.spec.name and offers.may_call(self.agents.host, self.session.caller, signature):
                 tools[name] = Tool(Function(signature, _never), agent=True)
+        groups = self.turn.groups = grouping.groups_of(tools, self.spec.group_tools_above)
+        if groups is not None:
+            tools |= {tool.name: tool for tool in groups.own_tools()}
         self.turn.offered = tools
 
     async def read(self) -> None:

@@ -9,26 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context
 
-from enginehost.agents.contract import AgentSpec, ToolSelection
+from enginehost.agents.contract import AgentSpec, Tools
 from enginehost.agents.counts import Counts
 from enginehost.agents.durable import Durable, StoreTrouble
+from enginehost.agents.given import check_owner, check_texts, tool_selection, words
 from enginehost.agents.identity import caller_from_json, owner_of
 from enginehost.agents.offers import agent_signature
-from enginehost.agents.options import Options, options_from_json, options_of
+from enginehost.agents.options import Options, as_imported, options_from_json, options_of
 from enginehost.agents.port import AgentHost
 from enginehost.agents.runner import Cause, Runner
 from enginehost.agents.session import AgentSession
 from enginehost.agents.spans import Spans
 from enginehost.call import current_call
 from enginehost.caller import LOCAL, Caller
-from enginehost.errors import EngineHostError, InvalidRequest, UnknownSession
+from enginehost.errors import EngineHostError, EngineUnavailable, InvalidRequest, UnknownSession
 from enginehost.llm.message import Message, new_id
 from enginehost.llm.message import system as system_row
 from enginehost.signature import FunctionSignature
+from enginehost.store.ids import taken
 from enginehost.store.port import Fenced, Run, RunState, SessionInfo, Store
 
 LEASE = 15.0
@@ -37,6 +39,9 @@ POLL = 1.0
 """Seconds between two looks for turns that others left."""
 MOST_TURNS = 5_000
 """Turns that one process runs at once; others wait in the database."""
+
+MOST_REPLY = 16 << 20
+"""Bytes of the answer of a turn, where the host says nothing."""
 
 _log = logging.getLogger("enginehost.agents")
 
@@ -50,7 +55,8 @@ class AgentService:
 
     ``prepare`` completes a spec (what its skills stand for) each time one is used, with a session's own
     choices in it. ``declared`` are agents that come and go by themselves, as files do; one that is registered
-    goes before one of the same name. ``lease`` and ``poll`` are in seconds. ``store`` is open, and closed by
+    goes before one of the same name. ``skills`` says which there are for a spec, where that is known.
+    ``most_reply`` is in bytes. ``lease`` and ``poll`` are in seconds. ``store`` is open, and closed by
     whoever opened it.
     """
 
@@ -62,6 +68,8 @@ class AgentService:
         *,
         prepare: Callable[[AgentSpec], AgentSpec] = _as_it_is,
         declared: Callable[[], Mapping[str, AgentSpec]] = dict,
+        skills: Callable[[AgentSpec], Container[str]] | None = None,
+        most_reply: int = MOST_REPLY,
         lease: float = LEASE,
         poll: float = POLL,
         most_turns: int = MOST_TURNS,
@@ -74,6 +82,8 @@ class AgentService:
         self.spans = Spans()
         self.redact: Callable[[str], str] = getattr(host, "redactor", str)
         self.prepare = prepare
+        self.most_reply = most_reply
+        self._skills = skills
         self._specs = {spec.name: spec for spec in specs}
         self._declared = declared
         self._closed = False
@@ -120,7 +130,7 @@ class AgentService:
                 task.cancel()  # again, where something that ended at the same moment swallowed it
             await asyncio.wait(rest, timeout=0.5)
         with suppress(EngineHostError):
-            await self.store.beat(self.holder, 0.0)
+            await self.store.leave(self.holder)
 
     @contextmanager
     def awaiting(self, run: Run) -> Generator[None]:
@@ -192,8 +202,9 @@ class AgentService:
     def _spec(self, name: str) -> AgentSpec:
         spec = self._specs.get(name) or self._declared().get(name)
         if spec is None and name:
-            known = ", ".join(sorted(filter(None, self.agents))) or "none"
-            raise InvalidRequest(f"there is no agent named {name[:100]!r}; there are {known}")
+            names = sorted(filter(None, self.agents))
+            known = f"there {'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
+            raise InvalidRequest(f"there is no agent named {name[:100]!r}; {known}")
         return spec or AgentSpec()
 
     # Sessions
@@ -203,7 +214,7 @@ class AgentService:
         id: str | None = None,
         *,
         system: str = "",
-        tools: ToolSelection | None = None,
+        tools: Tools | None = None,
         skills: Sequence[str] | None = None,
         agent: str = "",
         llm: str = "",
@@ -211,17 +222,40 @@ class AgentService:
     ) -> AgentSession:
         """A session, new or with the id of one that exists. What is given replaces what the agent says.
 
-        Raises what the store says of a session of somebody else: as of one that there is not.
+        Raises ``InvalidRequest``: for an agent, a model or a skill that there is not, and with reason
+        ``taken`` for an id that cannot be had.
         """
+        check_texts(id=id, system=system, agent=agent, llm=llm)
+        check_owner(owner)
         call = current_call()
         caller = owner or (call.caller if call is not None else LOCAL)
-        given = Options(agent, tools, None if skills is None else tuple(skills), llm)
+        chosen = None if skills is None else words(skills, "skills must be a list of names")
+        given = Options(agent, tool_selection(tools), chosen, llm)
+        self._check_choices(given)
         if id is not None and (first := await self._first_row(id, caller)) is not None:
             return AgentSession(self, id, caller, given.over(options_of(first)))
-        session = AgentSession(self, id or new_id(), caller, given)
+        session = AgentSession(self, new_id() if id is None else id, caller, given, begun=True)
         rows = [given.row(), *([system_row(system)] if system else ())]
-        await self.store.append(session.id, rows, session.owner)
+        try:
+            await self.store.append(session.id, rows, session.owner, new=True)
+        except UnknownSession:  # somebody else's
+            raise taken(session.id) from None
+        except InvalidRequest:
+            first = await self._first_row(session.id, caller)
+            if first is None:
+                raise
+            return AgentSession(self, session.id, caller, given.over(options_of(first)))
         return session
+
+    def _check_choices(self, given: Options) -> None:
+        """The model and the skills that a session names have to be there when it starts."""
+        if given.llm:
+            with suppress(EngineUnavailable):  # it may be back when the turn asks it
+                self.host.llm(given.llm)
+        if given.skills and self._skills is not None:
+            known = self._skills(given.applied(self._spec(given.agent)))
+            if missing := [name for name in given.skills if name not in known]:
+                raise InvalidRequest(f"there is no skill named {missing[0][:100]!r}")
 
     async def _first_row(self, id: str, caller: Caller) -> Message | None:
         try:
@@ -229,6 +263,14 @@ class AgentService:
         except UnknownSession:
             return None  # nobody's, or somebody else's: then the first write says so
         return rows[0] if rows else None
+
+    async def bring_in(self, lines: AsyncIterator[bytes], owner: Caller, *, id: str = "") -> str:
+        """A session from JSON lines, as ``Store.load`` takes them; gives its id.
+
+        Whoever brings it in need not have the rights of who wrote it: of the agent's own models and skills
+        its rows may choose, and name no others.
+        """
+        return await self.store.load(lines, owner_of(owner), session=id, look=as_imported)
 
     async def sessions(
         self, owner: Caller, *, before: float | None = None, limit: int = 100
@@ -242,7 +284,8 @@ class AgentService:
         """Take a turn that nobody runs (of one session) and carry it on; ``None`` where there is none."""
         if not self._taking or len(self._runners) >= self._most:
             return None
-        run = await self.store.claim(self.holder, [*self.agents, ""], session=session)
+        agents = [*self.agents, ""]
+        run = await self.store.claim(self.holder, agents, session=session, lease=self._lease)
         if run is not None:
             self._begin(run)
         return run
@@ -255,11 +298,11 @@ class AgentService:
         # a context of its own: the turn outlives the call that began it, and its deadline
         task = asyncio.create_task(runner.take_on(), context=Context())
         self._tasks[run.id] = task
-        self.counts.running += 1
+        self.counts.of(runner.spec.name).running += 1
         task.add_done_callback(lambda done: self._ended(runner, done))
 
     def _ended(self, runner: Runner, task: asyncio.Task[None]) -> None:
-        self.counts.running -= 1
+        self.counts.of(runner.spec.name).running -= 1
         if self._runners.get(runner.run.id) is runner:
             del self._runners[runner.run.id]
             del self._tasks[runner.run.id]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from orjson import loads
@@ -10,15 +11,18 @@ from orjson import loads
 from enginehost.agents import delegation, offers
 from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
 from enginehost.agents.durable import reading
+from enginehost.agents.given import check_arguments, check_texts, messages, row_number
 from enginehost.agents.identity import caller_to_json, owner_of
 from enginehost.agents.ledger import Ledger
 from enginehost.agents.media import check_media
 from enginehost.agents.options import Options
 from enginehost.agents.rows import Decision, decision, failure, tool_of
 from enginehost.caller import Caller
-from enginehost.errors import InvalidRequest, Overloaded
-from enginehost.llm.message import Message, Role, Type, user
-from enginehost.store.port import Event, Position, Run, RunState, Settled
+from enginehost.errors import InvalidRequest, Overloaded, TooLarge
+from enginehost.llm.input import Row
+from enginehost.llm.message import Message, Role, Type
+from enginehost.llm.passage import Batches, PlainForm, each
+from enginehost.store.port import Event, Owner, Position, Run, RunState, Settled, Store
 
 if TYPE_CHECKING:
     from enginehost.agents.service import AgentService
@@ -35,8 +39,11 @@ class AgentSession:
         options: Options,
         *,
         spec: AgentSpec | None = None,
+        begun: bool = False,
     ) -> None:
         self.id = id
+        self.begun = begun
+        """Whether it is new, and its first rows were written by who has this object."""
         self.caller = caller
         self.owner = owner_of(caller)
         self.options = options
@@ -57,16 +64,9 @@ class AgentSession:
 
     # Rows
 
-    async def write(self, message: Message | str | Sequence[Message]) -> Run | None:
+    async def write(self, message: Row | Sequence[Row]) -> Run | None:
         """Store messages; a user's starts a turn, or joins the one that runs. A result settles its call."""
-        rows = (
-            [user(message)]
-            if isinstance(message, str)
-            else [message]
-            if isinstance(message, Message)
-            else list(message)
-        )
-        stored = await self._append(rows)
+        stored = await self._append(messages(message))
         said = [row.sequence for row in stored if row.role is Role.USER and row.type is not Type.APPROVAL]
         if said:
             return await self.begin_turn(max(said))
@@ -120,14 +120,25 @@ class AgentSession:
 
     def events(self, after: Position | str | None = None) -> AsyncGenerator[Event, None]:
         """What is stored after a position, then what comes; leaving it cancels nothing."""
-        return self._store.events(self.id, self.owner, position(after))
+        return self._events(position(after))
+
+    async def _events(self, after: Position | None) -> AsyncGenerator[Event, None]:
+        if after is not None:
+            await check_position(self._store, self.id, self.owner, after)
+        async with aclosing(self._store.events(self.id, self.owner, after)) as events:
+            async for event in events:
+                yield event
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         return self.events()
 
     def rows(self) -> AsyncGenerator[Message, None]:
         """The rows that the store holds for a model."""
-        return reading(self._store.context(self.id, self.owner))
+        return each(self.batches())
+
+    def batches(self, form: PlainForm | None = None) -> Batches:
+        """The same in batches; with a form, long stretches of plain texts are passages."""
+        return reading(self._store.batches(self.id, self.owner, form))
 
     def llm(self, name: str = "") -> ModelService:
         """The service of a model engine, by default of the agent's own."""
@@ -140,11 +151,15 @@ class AgentSession:
 
     async def history(self, *, after: int = 0, before: int | None = None, limit: int = 100) -> list[Message]:
         """A page of rows."""
+        row_number("after", after, least=0)
+        row_number("limit", limit, least=1)
+        if before is not None:
+            row_number("before", before, least=0)
         return await self._store.history(self.id, self.owner, after=after, before=before, limit=limit)
 
     async def fork(self, at: int) -> AgentSession:
         """A session that goes on from row ``at`` of this one; nothing is copied."""
-        forked = await self._store.fork(self.id, at, self.owner)
+        forked = await self._store.fork(self.id, row_number("at", at, least=1), self.owner)
         return AgentSession(self._agents, forked, self.caller, self.options)
 
     def selected_tools(self) -> list[Tool]:
@@ -172,17 +187,29 @@ class AgentSession:
         return await self._agents.wait(run)
 
     async def reply(self, run: Run) -> str:
-        """The text that a turn ended with."""
-        parts: list[str] = []
+        """The text that a turn ended with. Raises ``TooLarge``."""
+        rows: list[Message] = []
         after, step = run.started_by, 0
         while page := await self.history(after=after, limit=20):
             for row in page:
                 if row.role is not Role.ASSISTANT or row.type not in (Type.TEXT, Type.DATA):
                     continue
                 now = int((row.query or {}).get("step", 0))
-                parts, step = ([row.content] if now != step else [*parts, row.content]), now
+                rows, step = ([row] if now != step else [*rows, row]), now
             after = page[-1].sequence
-        return "".join(parts)
+        return await joined(rows, self._content, self._agents.most_reply)
+
+    async def _content(self, row: Message) -> AsyncGenerator[str, None]:
+        """The content of a row, in pieces where a page of history has a part of it only."""
+        if not (row.query or {}).get("cut"):
+            yield row.content
+            return
+        async with aclosing(self._store.events(self.id, self.owner, Position(row.sequence - 1))) as events:
+            async for event in events:
+                if event.message is not None and event.message.sequence == row.sequence:
+                    yield event.message.content
+                if event.at.sequence >= row.sequence:
+                    return
 
     async def cancel(self) -> Run | None:
         """End the turn that runs or waits, from any process; ``None`` where there is none."""
@@ -236,6 +263,8 @@ class AgentSession:
     async def _decide(
         self, call: str, decided: Decision, text: str = "", *, args: Mapping[str, Any] | None = None
     ) -> None:
+        check_texts(call=call, text=text)
+        check_arguments(args)
         run = await self.run()
         ledger = await self._ledger(run) if run is not None else None
         asked = _asked_about(ledger, call) if ledger is not None else None
@@ -277,12 +306,35 @@ def position(after: Position | str | None) -> Position | None:
     """A place in a session's events, also from its text (an SSE event id). Raises ``InvalidRequest``."""
     if after is None or isinstance(after, Position):
         return after
+    check_texts(after=after)
     sequence, dot, offset = after.partition(".")
     if not (
         sequence.isascii() and sequence.isdigit() and (not dot or (offset.isascii() and offset.isdigit()))
     ):
         raise InvalidRequest(f"{after[:40]!r} is no position in a session's events, such as 12.0")
     return Position(int(sequence), int(offset or 0))
+
+
+async def check_position(store: Store, session: str, owner: Owner, after: Position) -> None:
+    """Raises ``InvalidRequest`` for a place behind the end, and ``UnknownSession``."""
+    end = await store.end(session, owner)
+    if after.sequence > end.sequence:
+        raise InvalidRequest(f"position {after} is behind the end of this session's events, {end}")
+
+
+async def joined(
+    rows: Sequence[Message], content: Callable[[Message], AsyncGenerator[str, None]], most: int
+) -> str:
+    """The contents of rows as one text of at most so many bytes. Raises ``TooLarge``."""
+    parts, size = list[str](), 0
+    for row in rows:
+        async with aclosing(content(row)) as pieces:
+            async for piece in pieces:
+                parts.append(piece)
+                size += len(piece.encode("utf-8", "surrogatepass"))
+                if size > most:
+                    raise TooLarge("the answer", limit=most)
+    return "".join(parts)
 
 
 def _undecided(ledger: Ledger) -> list[Message]:

@@ -8,13 +8,14 @@ from contextlib import aclosing
 from typing import Any
 
 from enginehost.agents.contract import Tool, Turn
-from enginehost.agents.offers import check
+from enginehost.agents.offers import check, needs_person
+from enginehost.agents.options import IMPORTED
 from enginehost.agents.port import AgentHost
 from enginehost.agents.rows import failure_text
 from enginehost.call import CURRENT
 from enginehost.caller import Caller
 from enginehost.engine import Call, RunMode
-from enginehost.errors import CallTimeout, EngineHostError, ExecutionFailed, UnknownFunction
+from enginehost.errors import CallTimeout, EngineHostError, ExecutionFailed, Forbidden, UnknownFunction
 from enginehost.llm.message import Message
 from enginehost.safe_text import explain
 from enginehost.values import encode
@@ -55,13 +56,17 @@ async def lazy_result(host: AgentHost, turn: Turn, row: Message) -> str:
 
     It is called as the turn's caller, and only where the tool is still offered and read-only.
     """
-    query: Mapping[str, Any] = (row.query or {}).get("lazy") or {}
+    whole = row.query or {}
+    lazy = whole.get("lazy")
+    query: Mapping[str, Any] = lazy if isinstance(lazy, Mapping) else {}
     name, args = str(query.get("tool", "")), query.get("args") or {}
     tool = turn.offered.get(name)
     most, parts, size = turn.spec.limits.result_chars, list[str](), 0
     try:
         if tool is None or tool.agent or tool.function.signature.annotations.read_only is not True:
             raise UnknownFunction(name)
+        if whole.get(IMPORTED) and needs_person(tool, turn.spec):
+            raise Forbidden(f"{name} runs when a person has approved it; nobody here has approved this call")
         async with aclosing(run_tool(host, tool, check(tool, args), turn.caller)) as pieces:
             async for piece in pieces:
                 parts.append(piece)

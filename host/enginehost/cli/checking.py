@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from enginehost.agents.agent_engine import agent_behind
-from enginehost.agents.missing import Missing, missing
+from enginehost.agents.missing import NAMES_NOTHING, Missing, Surroundings, missing
 from enginehost.catalog import Catalog, EngineRecord
 from enginehost.cli.failures import CommandError
 from enginehost.cli.loading import open_all
@@ -18,10 +18,13 @@ from enginehost.diagnostics import Diagnostic, Severity, error_diagnostics
 from enginehost.engine_ids import duplicate_id
 from enginehost.errors import ConfigError, EngineHostError, InvalidRequest
 from enginehost.folder import UNUSABLE, is_smss, look, unusable_file, why_unusable
+from enginehost.interpret import interpret
 from enginehost.llm.models import Models
-from enginehost.loader import Loaded, Loader, folder_loader
+from enginehost.loader import MAX_FILE_BYTES, Loaded, Loader, Services, folder_loader
+from enginehost.near_names import NearNames
 from enginehost.plugins import PluginRegistry
 from enginehost.policy import policy_for
+from enginehost.regular_file import read_regular
 from enginehost.secrets import Secrets
 from enginehost.settings import HostSettings, load_settings
 
@@ -100,7 +103,7 @@ def loader_of(settings: HostSettings, folder: Path, registry: PluginRegistry) ->
         engine_stores=plugins.engine_secrets,
     )
     learn_from(secrets.redactor)
-    return folder_loader(registry, secrets, settings, folder, lambda _: None, agents=_no_turns)
+    return folder_loader(registry, secrets, settings, folder, lambda _: None, services=Services(_no_turns))
 
 
 async def _no_turns() -> None:
@@ -110,7 +113,10 @@ async def _no_turns() -> None:
 def _missing(made: Sequence[Loaded], catalog: Catalog, ids: Mapping[str, Path]) -> Iterator[Diagnostic]:
     """What agents name that no file of the folder brings."""
     agents = {name: one for one in made if (name := _agent_name(one.engine))}
-    functions = {entry.name for entry in catalog}
+    functions = {entry.name: entry.signature for entry in catalog}
+    tags = {tag for signature in functions.values() for tag in signature.tags}
+    models = {one.record.path for one in made if one.record.is_model}
+    model_ids = {name for name, path in ids.items() if path in models}
     # a class in a worker process says only there whether it is an agent
     asked = {*agents, *(entry.name for entry in catalog if hasattr(entry.record.engine, "agent"))}
     # an engine that asks a server for its functions may yet bring any
@@ -118,7 +124,7 @@ def _missing(made: Sequence[Loaded], catalog: Catalog, ids: Mapping[str, Path]) 
 
     def fault(name: str) -> str:
         try:
-            if name not in ids:
+            if name not in model_ids:
                 Models(catalog).find(name)
         except InvalidRequest as error:
             return error.message
@@ -126,10 +132,14 @@ def _missing(made: Sequence[Loaded], catalog: Catalog, ids: Mapping[str, Path]) 
             pass  # there is one, which is not opened here
         return ""
 
+    near = NearNames(functions)
+    around = Surroundings(
+        fault, functions.get, tags.__contains__, asked, lambda name: near.near(name, lambda _: True)
+    )
     for one in agents.values():
         engine = agent_behind(one.engine)
-        for found in missing(engine.spec, fault, functions, asked) if engine is not None else ():
-            if whole or found.key not in ("TOOLS", "AGENTS"):
+        for found in missing(engine.spec, around) if engine is not None else ():
+            if whole or found.code != NAMES_NOTHING or found.of_model:
                 yield _of_missing(one.record, found)
 
 
@@ -139,8 +149,13 @@ def _agent_name(engine: object) -> str:
 
 
 def _of_missing(record: EngineRecord, found: Missing) -> Diagnostic:
-    path = str(record.path)
-    return Diagnostic(path, 0, 0, Severity.WARNING, "names-nothing", found.message, found.hint)
+    """At the key's place, which nobody kept while the file was loaded."""
+    path = record.path or Path()
+    try:
+        place = interpret(read_regular(path, MAX_FILE_BYTES), path).location(found.key)
+    except OSError:
+        place = (0, 0)
+    return Diagnostic(str(path), *place, Severity.WARNING, found.code, found.message, found.hint)
 
 
 def _shared_id(record: EngineRecord, first: Path) -> list[Diagnostic]:

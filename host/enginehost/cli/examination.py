@@ -124,7 +124,12 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
     try:
         require_folder(folder)
     except InvalidRequest as error:
-        return [*_plugins(PluginRegistry()), wrong("files", error.message, str(error.detail.get("hint", "")))]
+        database = await surroundings.sessions(settings, needed=settings.store.url is not None)
+        return [
+            *_plugins(PluginRegistry()),
+            database,
+            wrong("files", error.message, str(error.detail.get("hint", ""))),
+        ]
     # who may call and what is recorded has been looked at, and a mistake there hides none in the files
     with_policy = settings
     settings = settings.model_copy(update={"policy": None, "audit": AuditSettings()})
@@ -153,6 +158,8 @@ async def _files(folder: Path, settings: HostSettings) -> list[Finding]:
                 if record.state is EngineState.READY and record.shown_reason
             ]
             found += _words_of_policy(with_policy, host)
+            needed = bool(host.agent_specs()) or settings.store.url is not None
+            found.append(await surroundings.sessions(settings, needed=needed))
     except ConfigError as error:
         return of_error("host", error)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from enginehost.agents.agent_engine import agent_behind
 from enginehost.diagnostics import Diagnostic, Severity
 from enginehost.engine import IFunctionEngine
 from enginehost.loader import Loaded, Loader
@@ -22,15 +23,17 @@ def open_all(loader: Loader, made: Sequence[Loaded], timeout: float) -> list[Dia
 async def _open_all(loader: Loader, made: Sequence[Loaded], timeout: float) -> list[Diagnostic]:
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def problem(loaded: Loaded) -> Diagnostic | None:
+    async def problems(loaded: Loaded) -> list[Diagnostic]:
         async with turns:
             text = await _problem(loader, loaded.engine, timeout) if loaded.engine is not None else ""
-        if not text:
-            return None
-        path, hint = str(loaded.record.path), "mend the cause"
-        return Diagnostic(path, 0, 0, Severity.ERROR, "open-failed", text, hint)
+        path = str(loaded.record.path)
+        if text:
+            return [Diagnostic(path, 0, 0, Severity.ERROR, "open-failed", text, "mend the cause")]
+        agent = agent_behind(loaded.engine)  # a class says here what of it does nothing
+        doubts = agent.doubts if agent is not None else ()
+        return [Diagnostic(path, 0, 0, Severity.WARNING, "no-effect", doubt) for doubt in doubts]
 
-    return [found for found in await asyncio.gather(*map(problem, made)) if found is not None]
+    return [found for listed in await asyncio.gather(*map(problems, made)) for found in listed]
 
 
 async def _problem(loader: Loader, engine: IFunctionEngine, timeout: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TextIO, cast
 from enginehost.cli.output import escaped, on_terminal, printable
 from enginehost.cli.secrecy import plain_errors
 from enginehost.log_stream import LogStream
+from enginehost.redaction import without_url_passwords
 from enginehost.safe_text import Redact
 from enginehost.settings import LogSettings
 from enginehost.tracebacks import cause_traceback
@@ -96,7 +97,7 @@ class Log:
         self.level = _LEVELS[settings.level]
         self.problems_follow = True
         """Whether all problems are yet to be told at once, so that no line need tell of each."""
-        self.redact: Redact = str
+        self.redact: Redact = without_url_passwords
         """Takes known secrets out of a text."""
 
     @property

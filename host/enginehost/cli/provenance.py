@@ -8,6 +8,7 @@ from typing import Any, cast
 from pydantic import BaseModel, SecretStr
 
 from enginehost.cli.findings import Finding, doubtful, fine
+from enginehost.redaction import without_url_passwords
 from enginehost.settings import HostSettings
 from enginehost.settings_layers import PREFIX, environment_layer, file_layer, locate, unknown_variables
 from enginehost.yaml_document import Place
@@ -48,10 +49,10 @@ def _shown(value: Any) -> str:
         items = cast("tuple[Any, ...]", value)
         if items and isinstance(items[0], BaseModel):
             return f"{len(items)} given"
-        return ", ".join(map(str, items)) or "[]"
+        return without_url_passwords(", ".join(map(str, items))) or "[]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    return str(value).removesuffix(".0") if isinstance(value, float) else without_url_passwords(str(value))
 
 
 def _where(place: Place) -> str:

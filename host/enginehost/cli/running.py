@@ -20,6 +20,7 @@ from enginehost.cli import startup, telemetry
 from enginehost.cli.log import Log
 from enginehost.cli.secrecy import learn_from
 from enginehost.cli.signals import Signals
+from enginehost.collector import collect_seldom
 from enginehost.errors import ConfigError, EngineHostError
 from enginehost.host import Host
 from enginehost.serve import HttpServer
@@ -169,6 +170,7 @@ class _Running:
             await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
             if start.done():
                 start.result()
+                collect_seldom()
                 gc.freeze()  # else the collector walks 10,000 engines that stay, and holds up calls for 0.2 s
             return not self._stop.is_set()
         finally:

@@ -34,7 +34,11 @@ def keep_secret(*texts: str | None) -> None:
 
 
 def masked(text: str) -> str:
-    """``text`` without the secrets that are known by now."""
+    """``text`` without the secrets that are known by now, and without passwords of URLs."""
+    if "://" in text:
+        from enginehost.redaction import without_url_passwords
+
+        text = without_url_passwords(text)
     for redact in _redactors:
         text = redact(text)
     return text

@@ -203,6 +203,10 @@ def _hinted(where: Where) -> Generator[None]:
     try:
         yield
     except ExecutionFailed as error:
+        from enginehost.agents.asking import WAITS
+
+        if error.detail.get("reason") == WAITS:
+            error.detail["hint"] = _decided_by(where, error)
         if error.__cause__ is not None and (line := _line_of(error.__cause__, where.folder)):
             error.detail.setdefault("hint", f"{line} (`enginehost --debug call …` shows the traceback)")
         raise
@@ -211,6 +215,17 @@ def _hinted(where: Where) -> Generator[None]:
             shows = f"`{where.doctor}`" if where.url else f"`{where.validate}`"
             error.detail.setdefault("hint", f"{shows} shows where, and what else is wrong")
         raise
+
+
+def _decided_by(where: Where, error: ExecutionFailed) -> str:
+    """The hint of a call that waits for a person, with the command that asks the same place."""
+    session, hint = str(error.detail.get("conversation_id", "")), str(error.detail.get("hint", ""))
+    before, command, after = hint.partition("`enginehost chat ")
+    agent, mark, rest = after.partition(f" {shlex.join(['--session', session])}`")
+    if not command or not mark:
+        return hint
+    token = " with the same token" if where.url and where.token else ""
+    return f"{before}`{where.chat(shlex.split(agent)[0], session)}`{token}{rest}"
 
 
 def _line_of(error: BaseException, folder: Path) -> str:

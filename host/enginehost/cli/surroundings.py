@@ -9,12 +9,13 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from enginehost import __version__
 from enginehost.address import binding_hint, is_loopback
 from enginehost.auth import check_binding
-from enginehost.cli.findings import Finding, doubtful, fine, of_error, wrong
+from enginehost.cli.findings import Finding, Grade, doubtful, fine, of_error, wrong
 from enginehost.contributions import OWN_TRANSPORT, collect
 from enginehost.databus.bus import leave
 from enginehost.databus.config import config_of
@@ -25,6 +26,7 @@ from enginehost.folder import look
 from enginehost.plugins import PluginRegistry
 from enginehost.settings import HostSettings
 from enginehost.sinks import check_audit
+from enginehost.store import look_at_store
 from enginehost.watch import INOTIFY_HINT, notifier
 
 _FEW_FILES = 4096
@@ -108,6 +110,15 @@ async def databus(settings: HostSettings) -> Finding:
     by = "" if bus.transport == OWN_TRANSPORT else f" by the transport {bus.transport}"
     where = f"domain {bus.domain} on interface {bus.interface}{by}, as service {bus.service}"
     return fine("databus", f"{where}; `enginehost databus` shows who else is there")
+
+
+async def sessions(settings: HostSettings, *, needed: bool) -> Finding:
+    """Whether sessions can be in their database. Without agents (``needed``) it is no matter if not."""
+    try:
+        return fine("sessions", await asyncio.to_thread(look_at_store, settings))
+    except ConfigError as error:
+        found = of_error("sessions", error)[0]
+        return found if needed else replace(found, grade=Grade.WARNING)
 
 
 def audit(settings: HostSettings) -> Iterator[Finding]:

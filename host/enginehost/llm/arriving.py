@@ -14,9 +14,10 @@ import orjson
 
 from enginehost.errors import ExecutionFailed
 from enginehost.llm.message import Message, Type, Usage, new_id
-from enginehost.llm.outgoing import Outgoing
+from enginehost.llm.outgoing import Outgoing, require_text
 from enginehost.llm.sse import cut_off, malformed
 from enginehost.llm.structured import Structured
+from enginehost.llm.usage import tokens
 
 _JSON = "JSON"
 
@@ -54,12 +55,11 @@ class Arriving:
 
     def text(self, index: int, text: str) -> Sequence[Message]:
         """A piece of text or reasoning. Raises ``TypeError`` for what is no text."""
-        if type(text) is not str:
-            raise TypeError(f"a piece of text is a {type(text).__name__}")
         block = self._blocks.get(index)
         if block is None or not text:
             return ()
         if block.kind is Type.TEXT and self._structured is not None and not self._structured.tool:
+            require_text(text)
             block.parts.append(text)
             return ()
         return self._out.piece(block.kind, text)
@@ -88,7 +88,9 @@ class Arriving:
 
     def count(self, usage: Mapping[str, Any], names: Mapping[str, str]) -> None:
         """Take in the provider's usage; ``names`` has its names for the fields of :class:`Usage`."""
-        found = {ours: usage[theirs] for theirs, ours in names.items() if usage.get(theirs) is not None}
+        found = {
+            ours: tokens(said) for theirs, ours in names.items() if (said := usage.get(theirs)) is not None
+        }
         self.usage = replace(self.usage, **found)
 
     def end(self, stop: str, *, ordinary: bool, cut: bool, calls: bool) -> Sequence[Message]:

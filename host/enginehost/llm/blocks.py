@@ -73,6 +73,10 @@ class Blocks(Turns):
             self.query = message.query
         return self._finished(self._in_system and message.role is not Role.SYSTEM) + super().write(message)
 
+    def before_passage(self) -> bytes:
+        """See :class:`~enginehost.llm.body.PlainWriter`; no block of a passage is the last."""
+        return self._finished(False) + super().before_passage()
+
     def text(self, message: Message) -> bytes:
         """The text of a row or piece as it stands in its block."""
         redacted = message.type is Type.REASONING and "redacted" in self.own(message)

@@ -3,7 +3,7 @@
 ::
 
     def body() -> AsyncGenerator[bytes, None]:
-        return written(head, rows(), Turns(…), b"}")
+        return written(head, rows, Turns(…), b"}")
 
 Text is joined to chunks of about 64 kB: one chunk a row is seven times slower. Every try makes a new
 generator; one that is spent would be sent as no bytes at all.
@@ -14,16 +14,17 @@ from __future__ import annotations
 import json
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
 import anyio.to_thread
 import orjson
 
 from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Status
+from enginehost.llm.passage import Passage, PlainForm, in_batches, one_by_one
 
 CHUNK = 64 * 1024
 """Bytes after which a chunk is sent."""
@@ -44,24 +45,54 @@ class Writer(Protocol):
         ...
 
 
+@runtime_checkable
+class PlainWriter(Writer, Protocol):
+    """A writer among whose text passages may stand: plain texts that the database has written already.
+
+    They are what it would write of these rows itself, each a message of its own on the provider's wire. The
+    row before a passage and the one after it are messages of the other role, which it does write.
+    """
+
+    plain: PlainForm
+
+    def before_passage(self) -> bytes:
+        """What stands before a passage: the end of what is open, and a comma."""
+        ...
+
+
 async def written(
-    head: bytes, rows: AsyncIterable[Message], writer: Writer, tail: bytes = b""
+    head: bytes,
+    rows: Callable[[], AsyncIterable[Message]] | AsyncIterable[Message],
+    writer: Writer,
+    tail: bytes = b"",
 ) -> AsyncGenerator[bytes, None]:
     """``head``, the rows as ``writer`` has them, and ``tail``, in chunks of about :data:`CHUNK` bytes.
 
-    Raises :class:`InvalidRequest` for rows that ``writer`` refuses.
+    Give it the function that begins the rows (``Rows``), so that a :class:`PlainWriter` gets passages; a
+    passage's pieces, of up to a megabyte, come as they are. Raises :class:`InvalidRequest` for rows that
+    ``writer`` refuses.
     """
+    form = writer.plain if isinstance(writer, PlainWriter) else None
+    batches = in_batches(rows, form) if callable(rows) else one_by_one(rows)
     parts, size = [head], len(head)
     write = writer.write
     try:
-        async for message in rows:
-            text = write(message)
-            parts.append(text)
-            size += len(text)
-            if size >= CHUNK:
-                yield b"".join(parts)
-                parts, size = [], 0
-        parts += (writer.end(), tail)
+        async with aclosing(batches):
+            async for batch in batches:
+                if isinstance(batch, Passage):
+                    yield b"".join((*parts, cast("PlainWriter", writer).before_passage()))
+                    parts, size = [], 0
+                    for text in batch.texts:
+                        yield text
+                    continue
+                for message in batch:
+                    text = write(message)
+                    parts.append(text)
+                    size += len(text)
+                    if size >= CHUNK:
+                        yield b"".join(parts)
+                        parts, size = [], 0
+            parts += (writer.end(), tail)
     except ValueError as error:
         raise InvalidRequest(str(error)) from error
     yield b"".join(parts)
@@ -143,6 +174,7 @@ class Turns(ABC):
     def __init__(self) -> None:
         self._pieces = Pieces()
         self._role: str | None = None
+        """Whose turn is open; empty: none is, but some have been."""
 
     @abstractmethod
     def role(self, message: Message) -> str:
@@ -177,9 +209,7 @@ class Turns(ABC):
             if role == self._role:
                 parts.append(b",")
             else:
-                if self._role is not None:
-                    parts += (self.close_turn(self._role), b",")
-                parts.append(self.open_turn(role))
+                parts += (self._closed(), self.open_turn(role))
                 self._role = role
             parts.append(self.open_block(message))
         parts.append(self.text(message))
@@ -187,11 +217,22 @@ class Turns(ABC):
             parts.append(self.close_block(message))
         return b"".join(parts)
 
+    def before_passage(self) -> bytes:
+        """See :class:`PlainWriter`."""
+        closed, self._role = self._closed(), ""
+        return closed
+
+    def _closed(self) -> bytes:
+        """What stands before the next turn."""
+        if self._role is None:
+            return b""
+        return self.close_turn(self._role) + b"," if self._role else b","
+
     def end(self) -> bytes:
         """Close the last turn. Raises ``ValueError`` in the middle of a message."""
         if self._pieces.inside:
             raise ValueError("the rows end in the middle of a message")
-        return b"" if self._role is None else self.close_turn(self._role)
+        return self.close_turn(self._role) if self._role else b""
 
 
 class Spooled:

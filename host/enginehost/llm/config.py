@@ -22,6 +22,11 @@ def check_url(url: str) -> str:
 class ModelConfig(EngineConfig):
     """Base of the config models of model engines; LLMService acts on these keys, whatever the engine."""
 
+    model: str = Field(
+        default="",
+        description="The model's id, or a part of one that only one of the listed ids has. Absent: the only"
+        " one that is listed, or none where the engine knows no ids.",
+    )
     fallback_model: str = Field(
         default="",
         description="Another model engine (id or name) that answers when this one cannot: it is not reached,"

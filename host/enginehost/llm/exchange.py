@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
+from urllib.request import getproxies
 
 import anyio
 import orjson
@@ -25,6 +26,9 @@ from enginehost.llm.sse import malformed
 
 if TYPE_CHECKING:
     import httpx2
+
+LENGTH_REQUIRED = 411
+"""The status with which a server refuses a body whose length it does not know (RFC 9110, 15.5.12)."""
 
 _MOST_OF_AN_ERROR = 64 * 1024
 """Bytes that are read of an error's body."""
@@ -37,13 +41,17 @@ def make_client(access: HostAccess, headers: Mapping[str, str] | None = None) ->
     """
     import httpx2
 
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-    sent = {"accept-encoding": "identity", "user-agent": "enginehost"} | dict(headers or {})
-    if access.private_networks:
-        return httpx2.AsyncClient(headers=sent, limits=limits)
-    from enginehost.llm.public_only import PublicOnly
+    from enginehost.llm.connections import Connections
+    from enginehost.llm.network import Network
+    from enginehost.llm.public_only import PublicNetwork
 
-    return httpx2.AsyncClient(headers=sent, transport=PublicOnly(), trust_env=False)
+    sent = {"accept-encoding": "identity", "user-agent": "enginehost"} | dict(headers or {})
+    if not access.private_networks:
+        return httpx2.AsyncClient(headers=sent, transport=Connections(PublicNetwork()), trust_env=False)
+    if getproxies():  # the library knows how to go through one
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+        return httpx2.AsyncClient(headers=sent, limits=limits)
+    return httpx2.AsyncClient(headers=sent, transport=Connections(Network()))
 
 
 def timeouts(connect: float, read: float) -> httpx2.Timeout:

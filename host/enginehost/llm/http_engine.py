@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 class HttpModelEngine(AbstractModelEngine):
     """A model behind one client. Subclasses call :meth:`connect` when they open."""
 
-    config: ModelConfig
-
     def __init__(self, context: EngineContext, config: ModelConfig) -> None:
         super().__init__(context, config)
         self._http: httpx2.AsyncClient | None = None

@@ -12,7 +12,7 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
-from contextlib import closing, contextmanager
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,11 +22,12 @@ from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Role, Status, Type, user
 from enginehost.llm.model import Rows
 from enginehost.llm.option_checks import nearest
+from enginehost.llm.passage import Batches, Context, Passage, in_batches, one_by_one
 
 Row = Message | Mapping[str, Any] | str
 """A message; its columns as a mapping (``{"role": "user", "content": "…"}``); or what a user says."""
 
-Input = Row | Iterable[Row] | AsyncIterable[Row] | Callable[[], AsyncIterable[Message]]
+Input = Row | Iterable[Row] | AsyncIterable[Row] | Callable[[], Iterable[Row] | AsyncIterable[Row]]
 """What ``send`` takes. An async iterator that can be read once only is kept in a temporary file as it is
 read, so that a repetition has it from the beginning; a function gives it anew and needs none."""
 
@@ -39,7 +40,7 @@ def rows_of(given: Input) -> Generator[Rows, None, None]:
     """The rows in the order that model engines expect. Raises :class:`InvalidRequest`."""
     if isinstance(given, AsyncIterator):
         with closing(_Once(given)) as once:
-            yield lambda: _ordered(once.rows())
+            yield Context(lambda _: _ordered(one_by_one(once.rows())))
     else:
         yield _rows(given)
 
@@ -48,13 +49,28 @@ def _rows(given: Any) -> Rows:
     if isinstance(given, str | Message | Mapping):
         return _of_list([as_message(cast("Row", given))])
     if callable(given):
-        anew = cast("Callable[[], AsyncIterable[Message]]", given)
-        return lambda: _ordered(anew())
+        anew = given if isinstance(given, Context) else _begun_by(cast("Callable[[], object]", given))
+        return Context(lambda form: _ordered(in_batches(anew, form)))
     if isinstance(given, AsyncIterable):
-        return lambda: _ordered(_messages(given))
+        return Context(lambda _: _ordered(one_by_one(_messages(given))))
     if isinstance(given, Iterable):
         return _of_list([as_message(row) for row in given])
     raise InvalidRequest(f"a model takes text or messages, not {type(given).__name__}")
+
+
+def _begun_by(function: Callable[[], object]) -> Callable[[], AsyncIterable[Message]]:
+    """What a program's function gives, each time it is called, as messages."""
+
+    def begin() -> AsyncIterable[Message]:
+        rows = function()
+        if isinstance(rows, AsyncIterable):
+            return _messages(cast("AsyncIterable[Row]", rows))
+        if isinstance(rows, Iterable) and not isinstance(rows, str | Mapping):
+            return _each(cast("Iterable[Row]", rows))
+        text = f"a function that is sent gives an iterable of messages, not {type(rows).__name__}"
+        raise InvalidRequest(text)
+
+    return begin
 
 
 def as_message(row: Row) -> Message:
@@ -97,32 +113,47 @@ def _of_list(messages: list[Message]) -> Rows:
         raise InvalidRequest("a model needs at least one message")
     messages.sort(key=lambda message: message.role is not Role.SYSTEM)  # stable
 
-    async def rows() -> AsyncGenerator[Message, None]:
-        for message in messages:
-            yield message
+    async def rows() -> Batches:
+        yield messages
 
-    return lambda: _ordered(rows())
+    return Context(lambda _: _ordered(rows()))
 
 
 async def _messages(rows: AsyncIterable[Row]) -> AsyncGenerator[Message, None]:
-    async for row in rows:
-        yield row if isinstance(row, Message) else as_message(row)
+    try:
+        async for row in rows:
+            yield row if isinstance(row, Message) else as_message(row)
+    finally:
+        close: Any = getattr(rows, "aclose", None)
+        if close is not None:
+            await close()
 
 
-async def _ordered(rows: AsyncIterable[Message]) -> AsyncGenerator[Message, None]:
+async def _each(rows: Iterable[Row]) -> AsyncGenerator[Message, None]:
+    for row in rows:
+        yield as_message(row)
+
+
+async def _ordered(batches: Batches) -> Batches:
     """The rows without those that no provider has a place for."""
     begun = False
-    async for message in rows:
-        if message.role is Role.SYSTEM:
-            if begun:
-                raise InvalidRequest("system messages come before all others")
-        else:
-            begun = True
-        if message.type is Type.APPROVAL:
-            continue
-        if message.type is Type.COMPACTION:
-            message = replace(message, role=Role.USER, type=Type.TEXT, query=None)  # noqa: PLW2901
-        yield message
+    async with aclosing(batches):
+        async for batch in batches:
+            if isinstance(batch, Passage):
+                yield batch  # what comes before it has begun
+                continue
+            found: list[Message] = []
+            for message in batch:
+                kind = message.type
+                if message.role is not Role.SYSTEM:
+                    begun = True
+                elif begun:
+                    raise InvalidRequest("system messages come before all others")
+                if kind is Type.COMPACTION:
+                    found.append(replace(message, role=Role.USER, type=Type.TEXT, query=None))
+                elif kind is not Type.APPROVAL:
+                    found.append(message)
+            yield found
 
 
 class _Once:

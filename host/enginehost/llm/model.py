@@ -19,7 +19,9 @@ Rows = Callable[[], AsyncIterable[Message]]
 """Begins the rows of a context anew: a retry builds its body again from the first one.
 
 They come in a fixed order: ``system`` rows, then the rest. Rows whose type a provider has no place for
-(``approval``, ``compaction``) are not among them, and every tool call has its result.
+(``approval``, ``compaction``) are not among them, and every tool call has its result. An engine whose writer
+can have passages (:class:`~enginehost.llm.body.PlainWriter`) hands the function itself to
+:func:`~enginehost.llm.body.written`, and has no more to do.
 """
 
 

@@ -16,7 +16,7 @@ from enginehost.errors import EngineHostError, EngineUnavailable, InvalidRequest
 from enginehost.limits import Gate, TokenBucket
 from enginehost.llm.config import ModelConfig
 from enginehost.llm.counting import METRICS, Counts, rows
-from enginehost.llm.model import IModelEngine
+from enginehost.llm.model import AbstractModelEngine, IModelEngine
 from enginehost.metrics import Row
 
 _SERVES = (EngineState.READY, EngineState.STALE)
@@ -89,7 +89,8 @@ class Served:
         return self._among(wanted)
 
     def _named(self, wanted: str) -> str:
-        if not wanted:
+        """An id that nobody lists; an engine that never lists any may go without."""
+        if not wanted and type(self.engine).models is not AbstractModelEngine.models:
             raise InvalidRequest(f"{self.name} names no model: write MODEL in its file, or say which")
         return wanted
 
@@ -197,7 +198,8 @@ class Models:
             if found:
                 return _only(found, "", f"several model engines are called {name!r}; use the id")
         names = [one.display_name or one.engine_id for one in every]
-        known = f"there are {_few(names)}" if names else "there is none in the folder"
+        verb = "is" if len(names) == 1 else "are"
+        known = f"there {verb} {_few(names)}" if names else "there is none in the folder"
         raise InvalidRequest(
             f"no model engine is called {name[:200]!r}; {known}", detail={"models": names[:10]}
         )

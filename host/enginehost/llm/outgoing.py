@@ -9,6 +9,12 @@ from typing import Any
 from enginehost.llm.message import Message, Role, Status, Type, Usage, new_id
 
 
+def require_text(piece: object) -> None:
+    """Raises ``TypeError`` for a piece that is no text."""
+    if type(piece) is not str:
+        raise TypeError(f"a piece of text is a {type(piece).__name__}")
+
+
 class Outgoing:
     """Makes messages of what a provider streams.
 
@@ -28,7 +34,11 @@ class Outgoing:
         return self._waiting
 
     def piece(self, type_: Type, text: str) -> Sequence[Message]:
-        """A further piece of text or reasoning; a new message where the one before was of another type."""
+        """A further piece of text or reasoning; a new message where the one before was of another type.
+
+        Raises ``TypeError`` for what is no text.
+        """
+        require_text(text)
         if type_ is self._type:
             return (Message(Role.ASSISTANT, type_, text, None, None, None, Status.OPEN, self._id),)
         before = [*self.close(), *self.release()]

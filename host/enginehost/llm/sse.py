@@ -19,6 +19,9 @@ MOST_EVENT = 64 * 1024 * 1024
 DONE = b"[DONE]"
 """What OpenAI and its like send as the last event."""
 
+UNLIKE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What comes of reading JSON that has another form than was thought."""
+
 _BOM = b"\xef\xbb\xbf"
 
 

@@ -14,7 +14,9 @@ from enginehost.llm.failures import asks_for_another, may_pass
 from enginehost.llm.message import Message, Type
 from enginehost.llm.model import ModelRequest, Rows
 from enginehost.llm.models import Served
+from enginehost.llm.passage import Batches, Context, PlainForm, in_batches
 from enginehost.llm.sse import cut_off
+from enginehost.llm.usage import sensible
 from enginehost.safe_text import explain, make_safe
 
 LONGEST_PAUSE = 30.0
@@ -108,10 +110,11 @@ class Attempt:
                 _log.info("%s is asked again in %.1f s: %s", served.name, pause, error.message)
             await asyncio.sleep(pause)
 
-    async def _rows(self) -> AsyncGenerator[Message, None]:
+    async def _batches(self, form: PlainForm | None) -> Batches:
         try:
-            async for message in self._given():
-                yield message
+            async with aclosing(in_batches(self._given, form)) as batches:
+                async for batch in batches:
+                    yield batch
         except Exception as error:
             self._broken = error
             raise
@@ -122,7 +125,7 @@ class Attempt:
         whole = begun = False
         try:
             # every try makes its body anew: `rows` begins again
-            async with aclosing(served.engine.stream(self._rows, self.request)) as source:
+            async with aclosing(served.engine.stream(Context(self._batches), self.request)) as source:
                 async for message in source:
                     if not begun:
                         begun, breaker.failures = True, 0
@@ -155,6 +158,7 @@ class Attempt:
             message = replace(message, query={**query, "tool": own})
         usage = message.usage
         if usage is not None:
+            usage = sensible(usage)
             cost = usage.cost if usage.cost is not None else served.config.cost(usage)
             usage = replace(usage, cost=cost, model=usage.model or self.request.model)
             message = replace(message, usage=usage)

@@ -12,6 +12,7 @@ from starlette.types import Send
 
 from enginehost.errors import EngineHostError, InvalidRequest, Overloaded, Unauthorized, bounded
 from enginehost.record import error_text
+from enginehost.store.ids import TAKEN
 from enginehost.values import encode
 
 HeaderList = list[tuple[bytes, bytes]]
@@ -36,7 +37,10 @@ class HttpRefusal(InvalidRequest):
 
 def status_of(error: EngineHostError) -> int:
     """The HTTP status of an error."""
-    return error.status if isinstance(error, HttpRefusal) else error.row.http
+    if isinstance(error, HttpRefusal):
+        return error.status
+    taken = isinstance(error, InvalidRequest) and error.detail.get("reason") == TAKEN
+    return HTTPStatus.CONFLICT if taken else error.row.http
 
 
 def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:
@@ -47,7 +51,7 @@ def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:
     ``nearest``, ``limit``, ``retry_after``, …), except those whose names are taken (``type``, ``status``).
     """
     status, body = status_of(error), bounded(error.to_json())
-    title = HTTPStatus(status).phrase if isinstance(error, HttpRefusal) else error.row.title
+    title = error.row.title if status == error.row.http else HTTPStatus(status).phrase
     document: dict[str, Any] = {
         "type": f"urn:enginehost:error:{error.code}",
         "title": title,

@@ -9,6 +9,19 @@ if TYPE_CHECKING:
     from enginehost.store.port import Store
 
 
+def look_at_store(settings: HostSettings) -> str:
+    """What database a host's settings name, in words; nothing in it is changed.
+
+    Raises ``ConfigError`` where sessions could not be in it.
+    """
+    from enginehost.store.connecting import database_of
+    from enginehost.store.place import database_url
+
+    store = settings.store
+    url = database_url(store.url, settings.state_dir)
+    return database_of(url, synchronous=store.synchronous, lock_timeout=store.lock_timeout).look()
+
+
 def make_store(settings: HostSettings) -> Store:
     """The store that a host's settings name, not opened yet. Raises ``ConfigError``."""
     from enginehost.store.place import database_url

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from enginehost.errors import InvalidRequest
 from enginehost.llm.message import Message, Status, Type, new_id
 from enginehost.store.batch import Batch, Job
+from enginehost.store.ids import check_new_id, taken
+from enginehost.store.link import Row
 from enginehost.store.port import Fence, Owner
 from enginehost.store.rows import INLINE, body, dumps, escaped, once, pieces
-
-_MOST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +21,10 @@ class Ready:
 
     message: Message
     text: str
-    row: dict[str, Any]
+    row: Row
+    """Its columns, but for those that only the transaction knows."""
+    once: str | None
     parts: Sequence[tuple[int, str]] = ()
-
-
-def check_id(session: str) -> str:
-    """A session id that a caller may bring. Raises :class:`InvalidRequest`."""
-    if not session or len(session) > _MOST_ID or session[0] == "~" or not session.isprintable():
-        raise InvalidRequest(f"a session id has 1 to {_MOST_ID} printable characters and begins with no ~")
-    return session
-
-
-def taken(session: str) -> InvalidRequest:
-    """What to say of an id that a new session cannot have: the same, whoever's session has it."""
-    text = f"the id {session!r} cannot be had; choose another id"
-    return InvalidRequest(text, detail={"reason": "taken"})
 
 
 def ready(
@@ -66,28 +54,23 @@ def ready(
             parts.append((start, escaped(piece)))
             start += len(piece)
     text = dumps(body(message, content=not long))
-    return Ready(message, text, _row(message, owner, fence, writer, in_parts=long), parts)
-
-
-def _row(
-    message: Message, owner: Owner, fence: Fence | None, writer: str | None, *, in_parts: bool
-) -> dict[str, Any]:
-    return {
-        "id": message.id,
-        "session": message.session,
-        "prev": None,
-        "role": str(message.role),
-        "type": str(message.type),
-        "status": str(message.status),
-        "once": once(message) or None,
-        "parts": int(in_parts),
-        "run": fence.run if fence else None,
-        "writer": writer,
-        "created_at": message.created_at,
-        "modified_at": message.modified_at,
-        "created_by": owner.subject,
-        "tenant": owner.tenant,
-    }
+    only = once(message) or None
+    row = (
+        message.id,
+        session,
+        str(message.role),
+        str(message.type),
+        str(message.status),
+        only,
+        int(long),
+        fence.run if fence else None,
+        writer,
+        created,
+        message.modified_at,
+        owner.subject,
+        owner.tenant,
+    )
+    return Ready(message, text, row, only, parts)
 
 
 def append_job(
@@ -97,13 +80,20 @@ def append_job(
     fence: Fence | None,
     *,
     known: bool = False,
+    new: bool = False,
     keep: Sequence[int] | None = None,
 ) -> Job:
-    """Store rows. ``keep``: numbers that they have already, where those go on from the last one (0: none)."""
-    keys = [row.row["once"] for row in rows if row.row["once"]]
+    """Store rows. ``known``: the session is there already, ``new``: it is not.
+
+    ``keep``: numbers that they have already, where those go on from the last one (0: none).
+    """
+    keys = [row.once for row in rows if row.once]
 
     def work(batch: Batch) -> list[Message]:
-        batch.owned(session, owner, known=known)
+        if batch.owned(session, owner, known=known).subject is None:
+            check_new_id(session)
+        elif new:
+            raise taken(session)
         if fence is not None:
             batch.held(fence, session)
         batch.unsettled(keys)
@@ -112,7 +102,7 @@ def append_job(
         return [_stored(batch, row, owner) for row in rows]
 
     size = sum(len(row.text) + sum(len(text) for _, text in row.parts) for row in rows)
-    return Job(work, (session,), (fence.run,) if fence else (), keys, size)
+    return Job(work, (session,), (fence.run,) if fence else (), keys, size=size)
 
 
 def _numbered(batch: Batch, ready: Ready, owner: Owner, wanted: int) -> Message:
@@ -126,12 +116,12 @@ def _stored(batch: Batch, ready: Ready, owner: Owner) -> Message:
     sequence, prev = batch.take(session, owner)
     message = replace(ready.message, sequence=sequence, prev=prev)
     text = dumps(body(message, content=not ready.parts)) if prev else ready.text
-    batch.put(ready.row | {"sequence": sequence, "prev": prev or None}, text)
+    batch.put(message, ready.row, text, ready.once)
     for number, (start, content) in enumerate(ready.parts):
         batch.put_part(message.id, number, start, content)
     if message.status is not Status.OPEN:
-        batch.changed(message, 0, 0)
-    if message.type is Type.APPROVAL and ready.row["once"]:
+        batch.changed(message, 0)
+    if message.type is Type.APPROVAL and ready.once:
         query = message.query or {}
         detail = {name: query.get(name) for name in ("id", "kind", "decision")}
         batch.put_audit(new_id(), "decision", session, owner, **detail)

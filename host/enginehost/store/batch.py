@@ -7,14 +7,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from enginehost.errors import UnknownSession
-from enginehost.llm.message import Message, Status
-from enginehost.store.link import Database, Head, Link
+from enginehost.llm.message import Message
+from enginehost.store.link import Database, Head, Link, Row
 from enginehost.store.port import Event, Fence, Fenced, Owner, Position, Run, Settled
-from enginehost.store.rows import RUN_COLUMNS, dumps, numbered, run_json, run_of, run_row
+from enginehost.store.rows import (
+    RUN_COLUMNS,
+    dumps,
+    numbered,
+    run_json,
+    run_of,
+    run_row,
+    text_at,
+    with_content_of,
+)
 
 _MESSAGE_COLUMNS = (
-    "id, session, sequence, prev, role, type, status, once, parts, run, writer, created_at, modified_at,"
-    " created_by, tenant, body"
+    "id, session, role, type, status, once, parts, run, writer, created_at, modified_at, created_by, tenant,"
+    " sequence, prev, text_at, body"
 )
 
 
@@ -24,8 +33,14 @@ def insert(table: str, columns: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join(f':{name}' for name in names)})"  # noqa: S608
 
 
-_INSERT_MESSAGE = insert("messages", _MESSAGE_COLUMNS)
-_INSERT_PART = insert("parts", "message, number, start, content")
+def _in_order(table: str, columns: str) -> str:
+    """The statement that stores a row, whose values come in the order of its columns."""
+    places = ", ".join("?" * len(columns.split(", ")))
+    return f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608 - our own words
+
+
+_INSERT_MESSAGE = _in_order("messages", _MESSAGE_COLUMNS)
+_INSERT_PART = _in_order("parts", "message, number, start, content")
 _INSERT_EVENT = insert(
     "events", "session, sequence, kind, parent, at, prev, data, created_at, created_by, tenant"
 )
@@ -39,14 +54,26 @@ def find_run(link: Link, run_id: str) -> Run | None:
     return run_of(row) if row else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Change:
-    """What a subscriber may take from memory once it is committed, if it stands at ``start``."""
+    """What a subscriber may take from memory once it is committed, if it stands at ``start``.
+
+    The event is made for who asks for it: of most pieces on a busy server, nobody does.
+    """
 
     session: str
     start: Position
     end: Position
-    event: Callable[[], Event]
+    of: Message | Run
+    piece: str | None = None
+    """The part of the message's content, where it is not the message as it stands."""
+
+    def event(self) -> Event:
+        """What the subscriber gets."""
+        of = self.of
+        if isinstance(of, Run):
+            return Event(self.end, run=of)
+        return Event(self.end, of if self.piece is None else with_content_of(of, self.piece))
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +89,8 @@ class Job:
     runs: Collection[str] = ()
     once: Collection[str] = ()
     size: int = 0
+    locked: Collection[str] = ()
+    """Further sessions to which nobody else is to write meanwhile; where they stand is not asked."""
 
 
 @dataclass(slots=True)
@@ -77,8 +106,8 @@ class Batch:
     changes: list[Change] = field(default_factory=list[Change])
     told: set[str] = field(default_factory=set[str])
     """Sessions that others are to look at."""
-    _messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _messages: list[Row] = field(default_factory=list[Row])
+    _parts: list[Row] = field(default_factory=list[Row])
 
     def head(self, session: str) -> Head:
         """Where a session stands; a job that writes to it has named it."""
@@ -127,17 +156,19 @@ class Batch:
         head.subject, head.tenant, head.messages = owner.subject, owner.tenant, True
         return head.sequence, prev
 
-    def put(self, row: dict[str, Any], text: str) -> None:
-        """Store a message's row with its body."""
-        row["body"] = numbered(text, row["sequence"])
-        self._messages.append(row)
-        if row["once"]:
-            self.settled.add(row["once"])
-        self.told.add(row["session"])
+    def put(self, message: Message, row: Row, text: str, once: str | None) -> None:
+        """Store a message: its columns but for what only the transaction knows, and its body."""
+        sequence = message.sequence
+        text = numbered(text, sequence)
+        at = text_at(message, message.content, text)
+        self._messages.append((*row, sequence, message.prev or None, at, text))
+        if once:
+            self.settled.add(once)
+        self.told.add(message.session)
 
     def put_part(self, message: str, number: int, start: int, content: str) -> None:
         """Store a part of a content, escaped."""
-        self._parts.append({"message": message, "number": number, "start": start, "content": content})
+        self._parts.append((message, number, start, content))
 
     def put_run(self, run: Run) -> Run:
         """Store a run's new state, and tell of it."""
@@ -159,7 +190,7 @@ class Batch:
         owner = Owner(head.subject or "", head.tenant)
         self._event(run.session, head.sequence, "run", owner, data=run_json(run))
         at = Position(head.sequence)
-        self.changes.append(Change(run.session, Position(head.sequence - 1), at, lambda: Event(at, run=run)))
+        self.changes.append(Change(run.session, Position(head.sequence - 1), at, run))
 
     def put_fork(self, session: str, parent: str, at: int, prev: str, owner: Owner) -> None:
         """Begin a fork: its numbers go on from those of the row it continues from."""
@@ -186,9 +217,13 @@ class Batch:
             self.link.many(_INSERT_PART, self._parts)
             self._parts.clear()
 
-    def changed(self, message: Message, start: int, end: int) -> None:
-        """Tell of a message: from and to how many characters of it; the whole where its status says so."""
+    def changed(self, message: Message, start: int) -> None:
+        """Tell of a message that is whole now, whose first ``start`` characters have been told."""
+        begun = Position(message.sequence - 1, start)
+        self.changes.append(Change(message.session, begun, Position(message.sequence), message))
+
+    def grown(self, message: Message, start: int, text: str) -> None:
+        """Tell of a further piece of an open message, which begins after ``start`` characters."""
         before = message.sequence - 1
-        at = Position(before, end) if message.status is Status.OPEN else Position(message.sequence)
-        change = Change(message.session, Position(before, start), at, lambda: Event(at, message=message))
-        self.changes.append(change)
+        begun, ended = Position(before, start), Position(before, start + len(text))
+        self.changes.append(Change(message.session, begun, ended, message, text))

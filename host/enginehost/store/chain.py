@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginehost.errors import UnknownSession
+from enginehost.store.ids import known_id
 from enginehost.store.link import Link
 from enginehost.store.port import Owner
 
@@ -32,9 +33,10 @@ class Segment:
 def owned_chain(link: Link, session: str, owner: Owner) -> list[Segment]:
     """The segments of the owner's session, oldest first. Raises :class:`UnknownSession`."""
     segments, upto = list[Segment](), LAST
+    known_id(session)
     event: tuple[Any, ...] | None = link.one(_FIRST_EVENT, {"session": session})
     found = link.one(_OWNER.format("messages"), {"session": session}) or event
-    if session[:1] == "~" or found is None or tuple(found[:2]) != (owner.subject, owner.tenant):
+    if found is None or tuple(found[:2]) != (owner.subject, owner.tenant):
         raise UnknownSession(session)
     while event is not None and event[2] == "fork":
         segments.append(Segment(session, event[4], upto))

@@ -21,6 +21,9 @@ class Subscriber:
         self.behind = True
         """The database has something that did not come this way."""
         self._waiter: asyncio.Future[None] | None = None
+        self._until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        """Runs over many waits: one that began and ended with each would cost more than the waiting."""
 
     def push(self, change: Change) -> None:
         """Something was committed."""
@@ -45,14 +48,33 @@ class Subscriber:
         if self.behind or self.changes:
             return True
         loop = asyncio.get_running_loop()
+        self._until = loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._until:
+            self.leave()
+            self._timer = loop.call_later(seconds, self._look_at_the_clock)
         self._waiter = loop.create_future()
-        timer = loop.call_later(seconds, self.wake)
         try:
             await self._waiter
         finally:
-            timer.cancel()
             self._waiter = None
         return self.behind or bool(self.changes)
+
+    def leave(self) -> None:
+        """It waits no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_at_the_clock(self) -> None:
+        self._timer = None
+        if self._waiter is None:
+            return
+        loop = asyncio.get_running_loop()
+        left = self._until - loop.time()
+        if left > 0.0:
+            self._timer = loop.call_later(left, self._look_at_the_clock)
+        else:
+            self.wake()
 
 
 class Hub:
@@ -72,6 +94,7 @@ class Hub:
 
     def leave(self, one: Subscriber) -> None:
         """It follows no more."""
+        one.leave()
         others = self._by_session[one.session]
         others.discard(one)
         if not others:

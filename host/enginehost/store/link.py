@@ -11,17 +11,19 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 Params = Mapping[str, Any]
+Row = Sequence[Any]
+"""The values of a row, in the order of a statement's ``?``."""
 _NAME = re.compile(r"(?<![:\w]):(\w+)")
 
 
 @lru_cache(maxsize=512)
 def percent(sql: str) -> str:
     """A statement with the parameters as psycopg writes them."""
-    return _NAME.sub(r"%(\1)s", sql)
+    return _NAME.sub(r"%(\1)s", sql).replace("?", "%s")
 
 
 class Link:
-    """One connection. Statements have ``:name`` parameters and neither ``::`` nor ``%``."""
+    """One connection. Statements have ``:name`` parameters, or ``?`` alone, and neither ``::`` nor ``%``."""
 
     def __init__(self, raw: Any, *, written: Callable[[str], str] = str) -> None:
         self.raw = raw
@@ -49,8 +51,8 @@ class Link:
         finally:
             cursor.close()
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Execute once for each row."""
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
+        """Execute once for each row, whose values stand for ``?`` (names cost twice as much)."""
         if len(rows) == 1:
             self.raw.execute(self._sql(sql), rows[0])
             return
@@ -114,8 +116,15 @@ class Database(Protocol):
         """Bring the schema up to date under a lock. Raises ``ConfigError``."""
         ...
 
-    def begin(self, link: Link, sessions: Sequence[str]) -> dict[str, Head]:
-        """Begin to write; nobody else writes to these sessions until the end. Gives where they stand."""
+    def look(self) -> str:
+        """Whether it can be used, with nothing changed: in words what it is. Raises ``ConfigError``."""
+        ...
+
+    def begin(self, link: Link, sessions: Sequence[str], locked: Sequence[str]) -> dict[str, Head]:
+        """Begin to write; nobody else writes to what is ``locked`` until the end.
+
+        Gives where ``sessions`` stand, which are among those.
+        """
         ...
 
     def lock(self, link: Link, session: str) -> bool:
@@ -164,6 +173,16 @@ class Database(Protocol):
 
     def joined(self, link: Link, where: str, params: Params) -> tuple[int | None, int, int, bytes]:
         """The next ``:rows`` rows: the last one's number, how many, whether any is in parts, their lines."""
+        ...
+
+    def joined_texts(
+        self, link: Link, params: Params, user: bytes, assistant: bytes
+    ) -> tuple[int | None, int, int, str | None, bytes]:
+        """The contents of a range of rows, each but the first after what stands before its role.
+
+        Gives the last one's number, how many rows there are and how many of them are plain, their roles one
+        after the other, and the contents as the JSON strings that they are, each with the brace after it.
+        """
         ...
 
     def raw(self, column: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from enginehost.llm.message import Message, Status, Usage
+from enginehost.llm.passage import Batches, PlainForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,15 @@ class Owner:
 
     subject: str
     tenant: str = ""
+
+
+CLAIM_LEASE = 10.0
+"""Seconds for which a process keeps a run that it has taken, where it says nothing."""
+
+
+def as_it_is(message: Message) -> Message:
+    """The message itself: see :meth:`Store.load`."""
+    return message
 
 
 class RunState(StrEnum):
@@ -155,9 +165,18 @@ class Store(Protocol):
     # Messages
 
     async def append(
-        self, session: str, messages: Sequence[Message], owner: Owner, *, fence: Fence | None = None
+        self,
+        session: str,
+        messages: Sequence[Message],
+        owner: Owner,
+        *,
+        fence: Fence | None = None,
+        new: bool = False,
     ) -> list[Message]:
         """Store messages in one transaction; durable on return. Gives them with id and sequence.
+
+        ``new``: they begin the session; raises ``InvalidRequest`` (reason ``taken``) where the owner has one
+        of this id. An id that no new session may have is refused, too.
 
         Raises :class:`Fenced`; :class:`Settled` for a second result or decision of one call;
         :class:`~enginehost.errors.UnknownSession` for a session of somebody else.
@@ -178,6 +197,10 @@ class Store(Protocol):
         in ``parts``. Rows that failed (status ``failed``: a writer died, a stream was cut) are for people
         and not among them.
         """
+        ...
+
+    def batches(self, session: str, owner: Owner, form: PlainForm | None = None) -> Batches:
+        """What :meth:`context` gives, in batches; with a form, long stretches of plain texts are passages."""
         ...
 
     def rows_json(self, session: str, owner: Owner, *, context: bool = False) -> AsyncGenerator[bytes, None]:
@@ -253,8 +276,13 @@ class Store(Protocol):
         """The turns of a session, latest first."""
         ...
 
-    async def claim(self, holder: str, agents: Sequence[str], *, session: str = "") -> Run | None:
-        """Take a queued run, or one whose holder's lease is over, for this process: epoch + 1. Atomic."""
+    async def claim(
+        self, holder: str, agents: Sequence[str], *, session: str = "", lease: float = CLAIM_LEASE
+    ) -> Run | None:
+        """Take a queued run, or one whose holder's lease is over, for this process: epoch + 1. Atomic.
+
+        The process keeps it for ``lease`` seconds at least.
+        """
         ...
 
     async def close_open(self, fence: Fence, owner: Owner) -> list[Message]:
@@ -282,6 +310,10 @@ class Store(Protocol):
         """This process lives: its lease holds for so many seconds more."""
         ...
 
+    async def leave(self, holder: str) -> None:
+        """This process has ended: what it still holds is free at once."""
+        ...
+
     def cancelled(self, holder: str) -> AsyncGenerator[str, None]:
         """The ids of runs of this process whose end somebody asks for, as it happens."""
         ...
@@ -292,6 +324,16 @@ class Store(Protocol):
         """A session as JSON lines, one message each; forks are written out."""
         ...
 
-    async def load(self, lines: AsyncIterator[bytes], owner: Owner, *, session: str = "") -> str:
-        """A session from JSON lines; gives its id. Rows as the seed writes them are accepted."""
+    async def load(
+        self,
+        lines: AsyncIterator[bytes],
+        owner: Owner,
+        *,
+        session: str = "",
+        look: Callable[[Message], Message] = as_it_is,
+    ) -> str:
+        """A session from JSON lines; gives its id. Rows as the seed writes them are accepted.
+
+        ``look`` is shown each row, or piece of one, and gives what is stored in its place.
+        """
         ...

@@ -36,7 +36,16 @@ _JOINED = (
     " convert_to(string_agg(body, chr(10) ORDER BY sequence), 'UTF8')"
     " FROM (SELECT sequence, parts, body FROM messages WHERE {} ORDER BY sequence LIMIT :rows) AS a"
 )
+_TEXTS = (
+    "SELECT max(sequence), count(*), count(text_at), string_agg(role, '' ORDER BY sequence),"
+    " string_agg(substr(convert_to(body, 'UTF8'), text_at),"
+    " CASE WHEN role = 'user' THEN CAST(:user AS bytea) ELSE CAST(:assistant AS bytea) END ORDER BY sequence)"
+    " FROM messages WHERE session = :session AND sequence > :after AND sequence <= :upto"
+)
 _NOTIFY = f"SELECT pg_notify('{CHANNEL}', :note)"
+_PLANS = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
+"""Of the connection that writes: it plans each statement once, for planning takes as long as all the rest.
+Each has an index, and a plan that was made while a table was small is to use that too."""
 _MIGRATION_LOCK = 0x656E67696E65686F  # "engineho": the same for every version of this program
 _MOST_NOTE = 7900  # PostgreSQL takes 8000 bytes
 
@@ -52,7 +61,7 @@ class Postgres:
         self._commit = "on" if synchronous == "full" else "off"
         self._lock_timeout = lock_timeout
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self, more: str = "") -> psycopg.Connection[Any]:
         milliseconds = int(self._lock_timeout * 1000)
         return psycopg.connect(
             self._url,
@@ -61,7 +70,7 @@ class Postgres:
             prepare_threshold=2,
             application_name="enginehost",
             options=f"-c synchronous_commit={self._commit} -c lock_timeout={milliseconds}"
-            " -c client_encoding=UTF8 -c idle_in_transaction_session_timeout=60000",
+            f" -c client_encoding=UTF8 -c idle_in_transaction_session_timeout=60000{more}",
         )
 
     def upgrade(self) -> None:
@@ -69,11 +78,20 @@ class Postgres:
         try:
             self._upgrade()
         except psycopg.Error as error:
-            raise ConfigError(
-                f"the PostgreSQL database cannot be used: {_reason(error)}",
-                hint="look at store.url (DATABASE_URL), and whether the server runs and lets this user in",
-                reason="store",
-            ) from error
+            raise _unusable(error) from error
+
+    def look(self) -> str:
+        """See :class:`~enginehost.store.link.Database`."""
+        from enginehost.store.schema import check_version, current_version
+
+        try:
+            with self._connect() as raw:
+                link = Link(raw, written=percent)
+                check_version(current_version(link, "pg_catalog.pg_tables", "tablename"))
+                info = raw.info
+                return f"PostgreSQL {info.server_version // 10000}, {info.dbname} at {info.host}:{info.port}"
+        except psycopg.Error as error:
+            raise _unusable(error) from error
 
     def _upgrade(self) -> None:
         from enginehost.store.schema import check_version, current_version, upgrade
@@ -85,13 +103,18 @@ class Postgres:
         url = self._url.replace("postgresql:", "postgresql+psycopg:", 1)
         upgrade(
             url,
-            ["SET lock_timeout = 0", "BEGIN", f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"],
+            [
+                "SET lock_timeout = 0",
+                "SET synchronous_commit = on",  # tables have to outlive a crash of the server in any case
+                "BEGIN",
+                f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})",
+            ],
             connect=self._connect,
         )
 
     def writer(self) -> Link:
         """The connection that writes."""
-        return Link(self._connect(), written=percent)
+        return Link(self._connect(_PLANS), written=percent)
 
     def reader(self) -> Link:
         """A connection that reads, in the binary format."""
@@ -100,14 +123,13 @@ class Postgres:
         raw.cursor_factory = _Binary
         return Link(raw, written=percent)
 
-    def begin(self, link: Link, sessions: Sequence[str]) -> dict[str, Head]:
+    def begin(self, link: Link, sessions: Sequence[str], locked: Sequence[str]) -> dict[str, Head]:
         """Begin with locks on the sessions, always in the same order; one round trip."""
-        params = {"sessions": list(sessions)}
         with link.raw.pipeline():
             link.run("BEGIN")
-            mark = link.raw.execute(percent(_LOCK), params)
-            heads = link.raw.execute(percent(_HEADS), params)
-        link.mark, found = mark.fetchone()[0], heads.fetchall()
+            mark = link.raw.execute(percent(_LOCK), {"sessions": list(locked)})
+            heads = link.raw.execute(percent(_HEADS), {"sessions": list(sessions)}) if sessions else None
+        link.mark, found = mark.fetchone()[0], heads.fetchall() if heads else ()
         return {row[0]: _head(row) for row in found}
 
     def lock(self, link: Link, session: str) -> bool:
@@ -194,6 +216,12 @@ class Postgres:
         """Joined by the server: one value for Python instead of one a row."""
         return link.all(_JOINED.format(where), params)[0]  # type: ignore[return-value]
 
+    def joined_texts(
+        self, link: Link, params: Params, user: bytes, assistant: bytes
+    ) -> tuple[int | None, int, int, str | None, bytes]:
+        """Joined by the server."""
+        return link.all(_TEXTS, {**params, "user": user, "assistant": assistant})[0]  # type: ignore[return-value]
+
     def raw(self, column: str) -> str:
         """The text as bytes."""
         return f"convert_to({column}, 'UTF8')"
@@ -211,6 +239,14 @@ def _head(row: tuple[Any, ...]) -> Head:
         return Head()
     last = message if event[0] is None or (message[0] is not None and message[0] > event[0]) else event
     return Head(*last, messages=message[0] is not None)
+
+
+def _unusable(error: psycopg.Error) -> ConfigError:
+    return ConfigError(
+        f"the PostgreSQL database cannot be used: {_reason(error)}",
+        hint="look at store.url (DATABASE_URL), and whether the server runs and lets this user in",
+        reason="store",
+    )
 
 
 def _reason(error: psycopg.Error) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from enginehost.llm.message import Message, Status
+from enginehost.llm.passage import Batches, PlainForm
 from enginehost.store.chain import LAST, Segment, owned_chain, within
 from enginehost.store.link import Database, Link
+from enginehost.store.passages import Item, Passages
 from enginehost.store.port import Owner
 from enginehost.store.readers import Readers
 from enginehost.store.rows import body, dumps, loads, message_of, unescaped, with_content
@@ -49,6 +52,7 @@ Row = tuple[int, int, bytes]
 Content = TypeVar("Content")
 Page = tuple[int | None, Content]
 """The sequence of its last row (none: there are no more rows), and what is in it."""
+Read = Callable[[Link, str, Segment], Page[Content]]
 Plan = tuple[Message | None, Sequence[tuple[str, Segment]]]
 
 
@@ -57,13 +61,27 @@ def _page(database: Database, link: Link, where: str, segment: Segment, size: in
     return list(database.page(link, where, params, size))
 
 
-def _messages(
-    database: Database, link: Link, where: str, segment: Segment, owner: Owner
-) -> Page[Sequence[tuple[int, Message]]]:
+def _messages(database: Database, owner: Owner, link: Link, where: str, segment: Segment) -> Page[list[Item]]:
     rows = _page(database, link, where, segment, _GROUP)
-    session = segment.session
-    found = [(parts, message_of(loads(text), session, owner)) for _, parts, text in rows]
-    return (rows[-1][0] if rows else None), found
+    session, found, items = segment.session, list[Message](), list[Item]()
+    for _, parts, text in rows:
+        message = message_of(loads(text), session, owner)
+        if not parts:
+            found.append(message)
+            continue
+        if found:
+            items.append(found)
+        items.append(message)
+        found = []
+    if found:
+        items.append(found)
+    return (rows[-1][0] if rows else None), items
+
+
+def _passages(
+    passages: Passages, messages: Read[list[Item]], link: Link, where: str, segment: Segment
+) -> Page[list[Item]]:
+    return passages.read(link, where, segment) or messages(link, where, segment)
 
 
 @dataclass(slots=True)
@@ -116,23 +134,35 @@ class Reading:
     def __init__(self, database: Database, readers: Readers) -> None:
         self._database, self._readers = database, readers
 
-    async def context(self, session: str, owner: Owner) -> AsyncGenerator[Message, None]:
-        """See the port."""
+    async def context(self, session: str, owner: Owner, form: PlainForm | None) -> Batches:
+        """What the port calls ``batches``."""
         compaction, scans = await self._readers.run(_plan, session, owner)
+        messages = partial(_messages, self._database, owner)
         for where, segment in scans:
-            if compaction is not None and where is _REST:
-                yield compaction
-                compaction = None
-            read = partial(_messages, self._database, owner=owner)
-            async for page in self._pages(read, where, segment):
-                for parts, message in page:
-                    if parts:
-                        async for piece in self._pieces(message):
-                            yield piece
-                    else:
-                        yield message
+            read = messages
+            if where is _REST:
+                if compaction is not None:
+                    yield [compaction]
+                    compaction = None
+                if form is not None:
+                    passages = Passages(self._database, owner, form, partial(self._scan, messages))
+                    read = partial(_passages, passages, messages)
+            async with aclosing(self._scan(read, where, segment)) as batches:
+                async for batch in batches:
+                    yield batch
         if compaction is not None:  # nothing was said after it
-            yield compaction
+            yield [compaction]
+
+    async def _scan(self, read: Read[list[Item]], where: str, segment: Segment) -> Batches:
+        """The rows of a segment."""
+        async with aclosing(self._pages(read, where, segment)) as pages:
+            async for page in pages:
+                for item in page:
+                    if isinstance(item, Message):
+                        async for piece in self._pieces(item):
+                            yield [piece]
+                    else:
+                        yield item
 
     async def lines(self, session: str, owner: Owner, *, context: bool) -> AsyncGenerator[bytes, None]:
         """JSON lines in chunks: all rows, or those that :meth:`context` gives."""
@@ -159,7 +189,7 @@ class Reading:
             yield _line_of(compaction)
 
     async def _pages(
-        self, read: Callable[[Link, str, Segment], Page[Content]], where: str, segment: Segment
+        self, read: Read[Content], where: str, segment: Segment
     ) -> AsyncGenerator[Content, None]:
         """Page after page, one ahead."""
         following = asyncio.create_task(self._readers.run(read, where, segment))

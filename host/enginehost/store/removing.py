@@ -7,9 +7,9 @@ from typing import Any
 
 from enginehost.errors import InvalidRequest
 from enginehost.llm.message import new_id
-from enginehost.store.appending import check_id, taken
 from enginehost.store.batch import Batch, Job
 from enginehost.store.chain import owned_chain
+from enginehost.store.ids import check_new_id, known_id, taken
 from enginehost.store.link import Head, Link
 from enginehost.store.port import Owner
 
@@ -29,7 +29,8 @@ _CHANGED = "SELECT max(modified_at) FROM messages WHERE session = :session"
 
 def fork_job(session: str, at: int, owner: Owner, new: str) -> Job:
     """A session that goes on from a row of another one."""
-    check_id(new)
+    known_id(session)
+    check_new_id(new)
 
     def work(batch: Batch) -> str:
         batch.owned(session, owner, known=True)
@@ -52,6 +53,7 @@ def fork_job(session: str, at: int, owner: Owner, new: str) -> Job:
 
 def delete_job(session: str, owner: Owner, *, unchanged_since: float | None = None) -> Job:
     """Delete a session; where it was not changed since a time, and no turn runs, if that is given."""
+    known_id(session)
 
     def work(batch: Batch) -> bool:
         head = batch.owned(session, owner, known=unchanged_since is None)

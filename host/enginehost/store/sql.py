@@ -6,22 +6,35 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from enginehost.llm.message import Message, Status, new_id
+from enginehost.llm.passage import Batches, PlainForm, each
 from enginehost.store import removing, turns
-from enginehost.store.appending import append_job, check_id, ready, taken
+from enginehost.store.appending import append_job, ready
 from enginehost.store.batch import Batch, Change, Job, find_run
 from enginehost.store.chain import owned_chain
 from enginehost.store.connecting import database_of, listen
 from enginehost.store.following import Following, end_of
 from enginehost.store.hub import Hub
+from enginehost.store.ids import check_id, check_new_id, taken
 from enginehost.store.link import Link
-from enginehost.store.port import Event, Fence, Owner, Position, Run, RunState, SessionInfo, Writing
+from enginehost.store.port import (
+    CLAIM_LEASE,
+    Event,
+    Fence,
+    Owner,
+    Position,
+    Run,
+    RunState,
+    SessionInfo,
+    Writing,
+    as_it_is,
+)
 from enginehost.store.readers import Readers
 from enginehost.store.reading import Reading
 from enginehost.store.transfer import Loading
@@ -91,9 +104,8 @@ class SqlStore:
         with suppress(asyncio.CancelledError):
             await self._retiring
         await self._pieces.settle()
-        gone = "DELETE FROM processes WHERE holder = :holder"
         with suppress(Exception):  # a database that is away ends the lease by itself
-            await self._writer.submit(Job(lambda batch: batch.link.run(gone, {"holder": self._instance})))
+            await self.leave(self._instance)
         await self._writer.close()
         if self._listener is not None:
             await asyncio.to_thread(self._listener.join)
@@ -104,14 +116,20 @@ class SqlStore:
     # Messages
 
     async def append(
-        self, session: str, messages: Sequence[Message], owner: Owner, *, fence: Fence | None = None
+        self,
+        session: str,
+        messages: Sequence[Message],
+        owner: Owner,
+        *,
+        fence: Fence | None = None,
+        new: bool = False,
     ) -> list[Message]:
         """Store messages in one transaction."""
         check_id(session)
         if not messages:
             return []
         rows = [ready(message, session, owner, fence) for message in messages]
-        return await self._writer.submit(append_job(session, rows, owner, fence))
+        return await self._writer.submit(append_job(session, rows, owner, fence, new=new))
 
     async def begin(
         self, session: str, message: Message, owner: Owner, *, fence: Fence | None = None
@@ -138,7 +156,11 @@ class SqlStore:
 
     def context(self, session: str, owner: Owner) -> AsyncGenerator[Message, None]:
         """All rows that a model is to see."""
-        return self._reading.context(session, owner)
+        return each(self.batches(session, owner))
+
+    def batches(self, session: str, owner: Owner, form: PlainForm | None = None) -> Batches:
+        """The same in batches, with passages."""
+        return self._reading.context(session, owner, form)
 
     def rows_json(self, session: str, owner: Owner, *, context: bool = False) -> AsyncGenerator[bytes, None]:
         """The rows as JSON lines in chunks."""
@@ -241,9 +263,11 @@ class SqlStore:
 
         return await self._readers.run(read)
 
-    async def claim(self, holder: str, agents: Sequence[str], *, session: str = "") -> Run | None:
+    async def claim(
+        self, holder: str, agents: Sequence[str], *, session: str = "", lease: float = CLAIM_LEASE
+    ) -> Run | None:
         """Take a run that is free."""
-        return await self._writer.submit(turns.claim_job(holder, agents, session))
+        return await self._writer.submit(turns.claim_job(holder, agents, session, lease))
 
     async def close_open(self, fence: Fence, owner: Owner) -> list[Message]:
         """Close what an earlier holder of this run left half-written."""
@@ -266,6 +290,11 @@ class SqlStore:
     async def beat(self, holder: str, seconds: float) -> None:
         """This process lives."""
         await self._writer.submit(Job(lambda batch: turns.beat(batch.link, batch.database, holder, seconds)))
+
+    async def leave(self, holder: str) -> None:
+        """This process has ended."""
+        gone = "DELETE FROM processes WHERE holder = :holder"
+        await self._writer.submit(Job(lambda batch: batch.link.run(gone, {"holder": holder})))
 
     async def cancelled(self, holder: str) -> AsyncGenerator[str, None]:
         """The ids of runs of this process whose end somebody asks for."""
@@ -293,14 +322,22 @@ class SqlStore:
         """A session as JSON lines."""
         return self.rows_json(session, owner)
 
-    async def load(self, lines: AsyncIterator[bytes], owner: Owner, *, session: str = "") -> str:
+    async def load(
+        self,
+        lines: AsyncIterator[bytes],
+        owner: Owner,
+        *,
+        session: str = "",
+        look: Callable[[Message], Message] = as_it_is,
+    ) -> str:
         """A session from JSON lines."""
-        session = check_id(session or new_id())
+        session = check_new_id(session or new_id())
         if await self._readers.run(_exists, session):
             raise taken(session)
         await self.beat(self._instance, _LEASE)
         try:
-            await Loading(self._writer.submit, self._pieces, self._instance, session, owner).load(lines)
+            into = Loading(self._writer.submit, self._pieces, self._instance, session, owner, look)
+            await into.load(lines)
         except BaseException:
             with suppress(Exception):  # the first error is the one to tell
                 await asyncio.shield(self.delete(session, owner))

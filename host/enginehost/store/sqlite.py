@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
@@ -25,6 +26,14 @@ _JOINED = (
     "SELECT max(sequence), count(*), max(parts), CAST(group_concat(body, char(10)) AS BLOB) FROM"
     " (SELECT sequence, parts, body FROM messages WHERE {} ORDER BY sequence LIMIT :rows)"
 )
+_TEXTS = (  # without a subquery, which would copy each row: they come in the order of the index that has both
+    "SELECT max(sequence), count(*), count(text_at), group_concat(role, ''),"
+    " CAST(group_concat(substr(CAST(body AS BLOB), text_at),"
+    " CASE WHEN role = 'user' THEN :user ELSE :assistant END) AS BLOB) FROM messages"
+    " WHERE session = :session AND sequence > :after AND sequence <= :upto"
+)
+_log = logging.getLogger("enginehost.store")
+
 _MOST_WAL = 64 << 20
 _OLDEST = (3, 35)  # RETURNING
 
@@ -45,10 +54,48 @@ class Sqlite:
         if sqlite3.sqlite_version_info < _OLDEST:
             raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old", hint="3.35 is the oldest")
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._make_folder()
             self._upgrade_soon()
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from error
+
+    def look(self) -> str:
+        """See :class:`~enginehost.store.link.Database`."""
+        try:
+            return self._looked() if self.file.exists() else self._to_be_made()
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
+
+    def _to_be_made(self) -> str:
+        above = next(one for one in self.file.absolute().parents if one.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise self._unusable(OSError())
+        folder = "" if above == self.file.absolute().parent else " with its folder"
+        return f"SQLite, {self.file}: not there yet, made{folder} when a session is first needed"
+
+    def _looked(self) -> str:
+        from enginehost.store.schema import check_version, current_version
+
+        if self.file.is_dir():
+            raise ConfigError(
+                "the database is a folder", path=str(self.file), hint="name a file in it", reason="store"
+            )
+        raw = sqlite3.connect(
+            f"{self.file.absolute().as_uri()}?mode=ro", uri=True, timeout=self._lock_timeout
+        )
+        try:
+            check_version(current_version(Link(raw), "sqlite_master", "name"))
+        finally:
+            raw.close()
+        if not os.access(self.file, os.W_OK):
+            raise self._unusable(OSError())
+        return f"SQLite, {self.file}"
+
+    def _make_folder(self) -> None:
+        folder = self.file.parent
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _log.info("the folder %s was made for the database of sessions", folder)
 
     def _upgrade_soon(self) -> None:
         """Again, for a while: where a file becomes one with WAL, SQLite refuses others without waiting."""
@@ -117,7 +164,7 @@ class Sqlite:
         raw.execute("PRAGMA query_only = 1")
         return Link(raw)
 
-    def begin(self, link: Link, sessions: Sequence[str]) -> dict[str, Head]:
+    def begin(self, link: Link, sessions: Sequence[str], locked: Sequence[str]) -> dict[str, Head]:
         """Begin: whoever writes has the whole file."""
         link.run("BEGIN IMMEDIATE")
         return {session: self.head(link, session) for session in sessions}
@@ -191,6 +238,13 @@ class Sqlite:
     def joined(self, link: Link, where: str, params: Params) -> tuple[int | None, int, int, bytes]:
         """Joined by SQLite itself: one value for Python instead of one a row."""
         return link.raw.execute(_JOINED.format(where), params).fetchone()
+
+    def joined_texts(
+        self, link: Link, params: Params, user: bytes, assistant: bytes
+    ) -> tuple[int | None, int, int, str | None, bytes]:
+        """Joined by SQLite itself."""
+        words = {"user": user.decode(), "assistant": assistant.decode()}
+        return link.raw.execute(_TEXTS, {**params, **words}).fetchone()
 
     def raw(self, column: str) -> str:
         """The text as bytes."""

@@ -60,6 +60,7 @@ messages = Table(
     _time("created_at"),
     _time("modified_at"),
     *_owner(),
+    Column("text_at", Integer, comment="of a plain text: at which byte of the body its JSON string begins"),
     _text("body"),
     UniqueConstraint("session", "sequence", name="messages_in_order"),
     Index("messages_once", "once", unique=True),

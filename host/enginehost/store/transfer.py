@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from enginehost.errors import InvalidRequest
@@ -19,9 +19,17 @@ _MOST_SIZE = 1 << 20
 class Loading:
     """One session that is being loaded."""
 
-    def __init__(self, submit: Submit, pieces: Pieces, instance: str, session: str, owner: Owner) -> None:
+    def __init__(
+        self,
+        submit: Submit,
+        pieces: Pieces,
+        instance: str,
+        session: str,
+        owner: Owner,
+        look: Callable[[Message], Message],
+    ) -> None:
         self._submit, self._pieces, self._instance = submit, pieces, instance
-        self._session, self._owner = session, owner
+        self._session, self._owner, self._look = session, owner, look
         self._waiting: list[Message] = []
         self._size = 0
         self._writing: tuple[str, OpenMessage] | None = None
@@ -33,7 +41,7 @@ class Loading:
         number = 0
         async for line in lines_of(lines):
             number += 1
-            message = parse_line(line, number)
+            message = self._look(parse_line(line, number))
             self._check_order(message, number)
             await self._add(message, len(line))
         await self._flush()

@@ -10,13 +10,11 @@ from enginehost.errors import Overloaded
 from enginehost.llm.message import Message, Role, Status, Type, new_id
 from enginehost.store.appending import append_job, ready
 from enginehost.store.batch import Batch, Job, insert
+from enginehost.store.ids import known_id
 from enginehost.store.link import Database, Link
 from enginehost.store.port import Fence, Fenced, Owner, Run, RunState
 from enginehost.store.rows import RUN_COLUMNS, loads, message_of, run_of, run_row
 from enginehost.store.writing import close_left
-
-CLAIM_LEASE = 10.0
-"""Seconds that a process has at least after a claim, to say that it lives."""
 
 _INSERT = insert("runs", f"{RUN_COLUMNS}, created_by, tenant")
 _UNFINISHED = "state IN ('queued', 'running', 'paused')"
@@ -50,6 +48,7 @@ def is_cancel_note(told: str) -> bool:
 
 def start_job(run: Run, owner: Owner) -> Job:
     """A new turn. Raises ``Overloaded``, ``UnknownSession``."""
+    known_id(run.session)
 
     def work(batch: Batch) -> Run:
         batch.owned(run.session, owner, known=True)
@@ -65,7 +64,7 @@ def start_job(run: Run, owner: Owner) -> Job:
     return Job(work, (run.session,), (run.id,))
 
 
-def claim_job(holder: str, agents: Sequence[str], session: str) -> Job:
+def claim_job(holder: str, agents: Sequence[str], session: str, lease: float) -> Job:
     """Take a free run, the oldest first."""
 
     def work(batch: Batch) -> Run | None:
@@ -78,7 +77,7 @@ def claim_job(holder: str, agents: Sequence[str], session: str) -> Job:
             batch.heads.pop(run.session, None)  # it may have moved before the lock was ours
             still = _free(batch, agents, "AND r.id = :id", id=run.id)
             if still:
-                beat(batch.link, batch.database, holder, CLAIM_LEASE)
+                beat(batch.link, batch.database, holder, lease)
                 taken = replace(still[0], state=RunState.RUNNING, holder=holder, epoch=still[0].epoch + 1)
                 return batch.put_run(taken)
         return None

@@ -199,7 +199,9 @@ class Writer:
     def _prepared(self, link: Link, jobs: Sequence[Job]) -> Batch:
         """The transaction, begun, with all that its jobs say they need."""
         database = self._database
-        heads = database.begin(link, sorted({name for job in jobs for name in job.sessions}))
+        sessions = {name for job in jobs for name in job.sessions}
+        locked = sessions.union(*(job.locked for job in jobs))
+        heads = database.begin(link, sorted(sessions), sorted(locked))
         batch = Batch(link, database, time.time(), heads)
         if runs := {name for job in jobs for name in job.runs}:
             sql = f"SELECT {RUN_COLUMNS} FROM runs WHERE {database.among('id', 'ids')}"  # noqa: S608

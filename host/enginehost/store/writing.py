@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from enginehost.llm.message import Message, Status, Usage
 from enginehost.store.batch import Batch, Job
@@ -21,6 +21,7 @@ from enginehost.store.rows import (
     numbered,
     once,
     pieces,
+    text_at,
     unescaped,
     with_content,
 )
@@ -28,19 +29,21 @@ from enginehost.store.rows import (
 TICK = 0.1
 """Seconds in which pieces gather; the port promises 0.25."""
 
-_OPEN = "SELECT id FROM messages WHERE {} AND status = 'open'"
+_OURS = (  # the epoch of who holds its run, where it was begun for one
+    "SELECT m.id, r.epoch FROM messages AS m LEFT JOIN runs AS r ON r.id = m.run AND r.session = m.session"
+    " AND r.state IN ('queued', 'running', 'paused') WHERE {} AND m.status = 'open'"
+)
 _READ = "SELECT content FROM parts WHERE message = :id ORDER BY number"
 _LENGTH = "SELECT start, content FROM parts WHERE message = :id ORDER BY number DESC LIMIT 1"
 _WHOLE = (
     "UPDATE messages SET status = :status, once = :once, parts = :parts, writer = NULL,"
-    " modified_at = :modified_at, body = :body WHERE id = :id"
+    " modified_at = :modified_at, text_at = :text_at, body = :body WHERE id = :id"
 )
 
 Submit = Callable[[Job], "asyncio.Future[Any]"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     number: int
     start: int
     text: str
@@ -105,46 +108,53 @@ class Pieces:
     def _stored(
         self, done: asyncio.Future[Any], taken: Sequence[tuple[OpenMessage, Sequence[_Piece]]]
     ) -> None:
-        failed = done.cancelled() or done.exception() is not None
-        for writing, pieces_of_it in taken:
-            writing.stored = None
-            if failed:
+        if done.cancelled() or done.exception() is not None:
+            for writing, pieces_of_it in taken:
+                writing.stored = None
                 writing.give_back(pieces_of_it)
-            elif writing.message.id in done.result():
-                writing.refused = done.result()[writing.message.id]
+            return
+        refused: dict[str, Fenced] = done.result()
+        for writing, _ in taken:
+            writing.stored = None
+            if refused and writing.message.id in refused:
+                writing.refused = refused[writing.message.id]
                 self.open.pop(writing.message.id, None)
-            if writing.size and not failed:
+            if writing.size:
                 self.add(writing)
 
 
 def _pieces_job(taken: Sequence[tuple[OpenMessage, Sequence[_Piece]]]) -> Job:
-    def work(batch: Batch) -> dict[str, Exception]:
-        batch.flush()
-        ids = [writing.message.id for writing, _ in taken]
-        condition = batch.database.among("id", "ids")
-        found = batch.link.all(_OPEN.format(condition), {"ids": batch.database.listed(ids)})
-        still = {row[0] for row in found}
-        refused: dict[str, Exception] = {}
+    def work(batch: Batch) -> dict[str, Fenced]:
+        refused = _refused(batch, [writing for writing, _ in taken])
         for writing, pieces_of_it in taken:
-            try:
-                writing.check(batch, writing.message.id in still)
-            except Fenced as error:
-                refused[writing.message.id] = error
-                continue
-            _put(batch, writing.message, pieces_of_it)
+            if writing.message.id not in refused:
+                _put(batch, writing.message, pieces_of_it)
         return refused
 
     sessions = {writing.message.session for writing, _ in taken}
-    runs = {writing.fence.run for writing, _ in taken if writing.fence}
     size = sum(len(piece.text) for _, some in taken for piece in some)
-    return Job(work, sessions, runs, size=size)
+    return Job(work, locked=sessions, size=size)
+
+
+def _refused(batch: Batch, writings: Sequence[OpenMessage]) -> dict[str, Fenced]:
+    """Those of them that are no longer ours to write, by their ids: asked for all of them at once."""
+    batch.flush()
+    ids = batch.database.listed([writing.message.id for writing in writings])
+    ours = dict(batch.link.all(_OURS.format(batch.database.among("m.id", "ids")), {"ids": ids}))
+    refused: dict[str, Fenced] = {}
+    for writing in writings:
+        name, fence = writing.message.id, writing.fence
+        if name not in ours:
+            refused[name] = Fenced(f"message {name} was closed by another process")
+        elif fence is not None and ours[name] != fence.epoch:
+            refused[name] = Fenced(f"run {fence.run} is no longer held with epoch {fence.epoch}")
+    return refused
 
 
 def _put(batch: Batch, message: Message, some: Sequence[_Piece]) -> None:
-    for piece in some:
-        batch.put_part(message.id, piece.number, piece.start, escaped(piece.text))
-        end = piece.start + len(piece.text)
-        batch.changed(replace(message, content=piece.text), piece.start, end)
+    for number, start, text in some:
+        batch.put_part(message.id, number, start, escaped(text))
+        batch.grown(message, start, text)
     batch.told.add(message.session)
 
 
@@ -208,15 +218,13 @@ class OpenMessage:
 
     def _finish_job(self, message: Message, text: str, rest: Sequence[_Piece]) -> Job:
         def work(batch: Batch) -> None:
-            batch.flush()
-            condition = batch.database.among("id", "ids")
-            ids = {"ids": batch.database.listed([message.id])}
-            self.check(batch, batch.link.one(_OPEN.format(condition), ids) is not None)
+            for refusal in _refused(batch, [self]).values():
+                raise refusal
             _put(batch, self.message, rest)
             batch.flush()
             close(batch, message, text, self._total)
 
-        return Job(work, (message.session,), (self.fence.run,) if self.fence else ())
+        return Job(work, locked=(message.session,))
 
     async def _settle(self) -> None:
         stored = self.stored
@@ -225,17 +233,11 @@ class OpenMessage:
         if self.refused is not None:
             raise self.refused
 
-    def check(self, batch: Batch, still_open: bool) -> None:
-        """Raises :class:`Fenced` where this message is no longer ours to write."""
-        if self.fence is not None:
-            batch.held(self.fence, self.message.session)
-        if not still_open:
-            raise Fenced(f"message {self.message.id} was closed by another process")
-
     def take(self) -> Sequence[_Piece]:
         """What has come since the last time, numbered."""
         found: list[_Piece] = []
-        for text in pieces("".join(self._buffer)):
+        waiting = "".join(self._buffer)
+        for text in pieces(waiting) if len(waiting) > INLINE else (waiting,) if waiting else ():
             found.append(_Piece(self._number, self._total, text))
             self._number += 1
             self._total += len(text)
@@ -257,18 +259,20 @@ def close(batch: Batch, message: Message, text: str, total: int) -> None:
     if total and not in_parts:
         content = "".join(row[0] for row in batch.link.all(_READ, {"id": message.id}))
         batch.link.run("DELETE FROM parts WHERE message = :id", {"id": message.id})
+    whole = numbered(with_content(text, content), message.sequence)
     row = {
         "id": message.id,
         "status": str(message.status),
         "once": once(message) or None,
         "parts": int(in_parts),
         "modified_at": message.modified_at,
-        "body": numbered(with_content(text, content), message.sequence),
+        "text_at": text_at(message, unescaped(content), whole),
+        "body": whole,
     }
     batch.link.run(_WHOLE, row)
     if message.status is Status.FAILED:  # a failed result is none
         batch.settled.discard(once(replace(message, status=Status.DONE)))
-    batch.changed(replace(message, content=""), total, 0)
+    batch.changed(replace(message, content=""), total)
     batch.told.add(message.session)
 
 

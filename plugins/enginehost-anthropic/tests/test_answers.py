@@ -245,6 +245,18 @@ async def test_the_service_sends_the_whole_body_again_and_counts_the_cost(
     assert answer.usage.cost == pytest.approx((7 * 1 + 9 * 10 + 5 * 0.1 + 3 * 2) / 1_000_000)
 
 
+async def test_a_server_that_wants_the_length_gets_it_from_the_second_request_on(
+    server: Provider, model: Make
+) -> None:
+    fine = sse(START, *text(0, "ok"), delta("end_turn"), STOP)
+    server.says(Reply([b"Length Required"], 411), fine, fine)
+    engine = await model()
+    for _ in range(2):
+        assert (await ask(engine))[0].content == "ok"
+    assert [seen.chunked for seen in server.seen] == [True, False, False]
+    assert len({seen.body for seen in server.seen}) == 1
+
+
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.text(max_size=4)
 NAMES = st.sampled_from(
     [

@@ -260,3 +260,20 @@ async def test_spooled_bodies_have_a_length_others_are_chunked(provider: Provide
     assert "transfer-encoding" not in spooled.headers
     assert chunked.headers["transfer-encoding"] == "chunked"
     assert "authorization" not in chunked.headers
+
+
+async def test_a_server_that_wants_the_length_gets_it_from_the_second_request_on(
+    provider: Provider, hosting: Any
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        if "content-length" in exchange.request.headers:
+            await chat(exchange, *says("hi"))
+        else:
+            await exchange.status(411, {"error": {"message": "Length Required"}})
+
+    provider.answer = answer
+    async with hosting(RETRIES=0) as host:
+        for _ in range(2):
+            assert (await host.llm().send("go")).text == "hi"
+    refused, *taken = provider.requests
+    assert [request.data for request in taken] == [refused.data] * 2

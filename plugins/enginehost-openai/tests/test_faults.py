@@ -433,3 +433,63 @@ async def test_an_extra_that_the_engine_writes_itself_is_refused(
             with pytest.raises(InvalidRequest, match=f"{name} cannot be given as an extra"):
                 await host.llm().send("go", temperature=1, extra={name: []})
     assert not provider.requests
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        delta(content=5),
+        delta(reasoning_content={"a": 1}),
+        {"choices": [5]},
+        {"choices": 7},
+        delta(tool_calls=[3]),
+        [],
+    ],
+)
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+async def test_events_of_another_form_are_a_malformed_answer(
+    event: Any, schema: Any, provider: Provider, hosting: Any
+) -> None:
+    async def odd(exchange: Exchange) -> None:
+        await chat(exchange, event, delta("stop"))
+
+    provider.answer = odd
+    async with hosting(RETRIES=0) as host:
+        with pytest.raises(ExecutionFailed, match="cannot be read") as raised:
+            await host.llm().send("go", schema=schema)
+    assert raised.value.detail["type"] == "MalformedStream"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": "many", "completion_tokens": -4, "cost": "dear"},
+        {"prompt_tokens": -1, "completion_tokens": 10**30, "prompt_tokens_details": [5], "cost": -2},
+        {"completion_tokens": True, "completion_tokens_details": {"reasoning_tokens": 0.5}},
+        ["prompt_tokens"],
+    ],
+)
+async def test_usage_that_makes_no_sense_costs_no_answer(
+    usage: Any, provider: Provider, hosting: Any
+) -> None:
+    async def odd(exchange: Exchange) -> None:
+        await chat(exchange, *says("fine"), usage=usage)
+
+    provider.answer = odd
+    async with hosting(PRICE_INPUT=1, PRICE_OUTPUT=1) as host:
+        answer = await host.llm().send("go")
+    assert (answer.text, answer.usage.total, answer.usage.cost) == ("fine", 0, None)
+
+
+async def test_nothing_after_the_last_event_is_read(provider: Provider, hosting: Any) -> None:
+    async def more(exchange: Exchange) -> None:
+        await exchange.begin()
+        for event in (delta(content="x"), delta("stop")):
+            await exchange.event(event)
+        await exchange.raw(b"data: [DONE]\n\n")
+        await exchange.event(delta(content="LATER"))
+        await exchange.end()
+
+    provider.answer = more
+    async with hosting() as host:
+        assert (await host.llm().send("go")).text == "x"

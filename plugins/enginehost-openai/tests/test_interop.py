@@ -41,6 +41,8 @@ FIXTURES = {
 }
 PARAMETERS = {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}
 TOOL = FunctionSignature("weather_today", "The weather of a town", PARAMETERS)
+INSTALLED = Path(__file__).parents[3] / ".peers" / "aimock"
+"""Where `.ci/run` has installed it."""
 NO_SKIP = os.environ.get("ENGINEHOST_NO_SKIP") == "1"
 
 
@@ -65,15 +67,16 @@ def serving(folder: Path, *command: str | Path) -> Generator[str, None, None]:
 @pytest.fixture(scope="module")
 def aimock(tmp_path_factory: pytest.TempPathFactory) -> Generator[str, None, None]:
     """aimock with :data:`FIXTURES`."""
-    npm = shutil.which("npm")
-    if npm is None and not NO_SKIP:
-        pytest.skip("npm is not installed")
-    folder = tmp_path_factory.mktemp("aimock")
-    subprocess.run(
-        [str(npm), "install", "--silent", "--prefix", str(folder), AIMOCK], check=True, timeout=120
-    )
+    folder, modules = tmp_path_factory.mktemp("aimock"), INSTALLED / "node_modules"
+    if not modules.exists():
+        npm = shutil.which("npm")
+        if npm is None and not NO_SKIP:
+            pytest.skip("npm is not installed")
+        command = [str(npm), "install", "--silent", "--prefix", str(folder), AIMOCK]
+        subprocess.run(command, check=True, timeout=120)
+        modules = folder / "node_modules"
     (folder / "fixtures.json").write_text(json.dumps(FIXTURES))
-    program = folder / "node_modules" / ".bin" / "llmock"  # aimock's server of one port
+    program = modules / ".bin" / "llmock"  # aimock's server of one port
     with serving(folder, program, "-p", "0", "-c", "4", "-f", "fixtures.json", "--strict") as url:
         yield url
 

@@ -1,4 +1,4 @@
-"""A host with functions, a database in a file, and a model that does as a test says."""
+"""A host with functions, a database, and a model that does as a test says."""
 
 from __future__ import annotations
 
@@ -132,9 +132,10 @@ class AgentHost(Host):
 class World:
     """Processes of one database: each ``service()`` is one more."""
 
-    def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self.folder = folder
-        self.url = f"sqlite:///{folder / 'sessions.db'}"
+    def __init__(self, folder: Path, url: str, changed: Callable[..., None], stack: AsyncExitStack) -> None:
+        self.folder, self.url = folder, url
+        self.changed = changed
+        """Changes rows beside the store."""
         self.model = Model()
         self.stack = stack
         self.host: AgentHost
@@ -236,6 +237,6 @@ def kit() -> type[Kit]:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
+async def world(tmp_path: Path, database: str, changed: Callable[..., None]) -> AsyncGenerator[World, None]:
     async with AsyncExitStack() as stack:
-        yield World(tmp_path, stack)
+        yield World(tmp_path, database, changed, stack)

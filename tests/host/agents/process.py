@@ -1,6 +1,6 @@
 """A process that carries turns on until it kills itself at a given point: see ``test_kill.py``.
 
-It stays as it was after its imports, and forks for each line of its input, ``DATABASE MARKS POINT``: a child
+It stays as it was after its imports, and forks for each line of its input, ``URL MARKS POINT``: a child
 opens the database, writes a user's message (or takes a turn over) and is gone, by SIGKILL, at the point with
 that number, counted over everything that it does to the database, its tools and its model. The fate of each
 child is one line of output.
@@ -173,11 +173,11 @@ class TestHost(Host):
 class Process:
     """One process on the database: a host, its tools, its model, and the service."""
 
-    def __init__(self, database: Path, marks: Path, last_point: int = 0) -> None:
+    def __init__(self, url: str, marks: Path, last_point: int = 0) -> None:
         self.points = Points(last_point)
-        self.store = Watched(f"sqlite:///{database}", synchronous="normal")
+        self.store = Watched(url, synchronous="normal")
         self.store.points = self.points
-        self.host = TestHost(None, None, settings=HostSettings(state_dir=database.parent))
+        self.host = TestHost(None, None, settings=HostSettings(state_dir=marks.parent))
         self.host.model = Model(self.points)
         self._marks = marks
 
@@ -196,9 +196,9 @@ class Process:
         await self.host.stop(0.0)
 
 
-async def carry_on(database: Path, marks: Path, last_point: int) -> int:
+async def carry_on(url: str, marks: Path, last_point: int) -> int:
     """Write, or go on with, the session's one turn until it ends or waits; how many points there were."""
-    process = Process(database, marks, last_point)
+    process = Process(url, marks, last_point)
     async with process as agents:
         session = await agents.start(SESSION, agent="helper", owner=OWNER)
         run = await session.run() or await session.write("go")
@@ -211,13 +211,13 @@ async def carry_on(database: Path, marks: Path, last_point: int) -> int:
 
 def main() -> None:
     for line in sys.stdin:
-        database, marks, last_point = line.split("\t")
+        url, marks, last_point = line.split("\t")
         child = os.fork()
         if child == 0:
             status = 1
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             try:
-                status = 100 + asyncio.run(carry_on(Path(database), Path(marks), int(last_point)))
+                status = 100 + asyncio.run(carry_on(url, Path(marks), int(last_point)))
             finally:
                 os._exit(min(status, 255))
         _, status = os.waitpid(child, 0)

@@ -100,7 +100,7 @@ async def test_a_file_is_an_agent_and_so_a_function_for_everyone(folder: Folder)
         other = Caller("eve")
         with pytest.raises(EngineHostError) as raised:
             await host.call("helper", {"message": "x", "conversation_id": "mine"}, caller=other)
-        assert raised.value.code == "unknown_session"
+        assert raised.value.detail["reason"] == "taken"  # which an id that nobody may have is, too
 
 
 async def test_no_database_is_opened_where_no_agent_is(folder: Folder) -> None:

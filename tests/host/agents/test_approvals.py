@@ -15,6 +15,7 @@ from enginehost.errors import InvalidArguments, InvalidRequest, UnknownSession
 from enginehost.llm.message import Type
 from enginehost.store.port import RunState
 
+both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 WAYS = [
     ({"approval": Approval.ALWAYS, "read_only": True}, {}, True),
     ({"approval": Approval.DESTRUCTIVE}, {}, True),
@@ -59,6 +60,7 @@ async def test_who_asks_for_a_person(
     assert wipe.ran == ([] if asks else [1])
 
 
+@both_databases
 async def test_an_approval_survives_a_restart_and_replays_the_stored_call(
     world: Any, kit: Any, wipe: Wipe
 ) -> None:
@@ -78,6 +80,7 @@ async def test_an_approval_survives_a_restart_and_replays_the_stored_call(
     assert await kit.terminal_events(later, run) == [RunState.DONE]
 
 
+@both_databases
 async def test_calls_of_one_turn_are_decided_in_any_order(world: Any, kit: Any, wipe: Wipe) -> None:
     await world.start(wipe.function(kit, destructive=True))
     calls = [kit.call("wipe", n=n) for n in range(4)]
@@ -103,6 +106,7 @@ async def test_calls_of_one_turn_are_decided_in_any_order(world: Any, kit: Any, 
     assert (told["args"], told["result"]) == ({"n": 40}, 40)
 
 
+@both_databases
 async def test_of_two_decisions_at_once_one_wins(world: Any, kit: Any, wipe: Wipe) -> None:
     await world.start(wipe.function(kit, destructive=True))
     world.model.answers = [[kit.call("wipe", n=1)], kit.text("ok")]
@@ -118,6 +122,7 @@ async def test_of_two_decisions_at_once_one_wins(world: Any, kit: Any, wipe: Wip
     assert wipe.ran == [1]
 
 
+@both_databases
 async def test_an_edit_does_not_escalate(world: Any, kit: Any, wipe: Wipe) -> None:
     await world.start(wipe.function(kit, destructive=True))
     world.model.answers = [[kit.call("wipe", n=1)], kit.text("ok")]
@@ -133,6 +138,7 @@ async def test_an_edit_does_not_escalate(world: Any, kit: Any, wipe: Wipe) -> No
     assert wipe.ran == []
 
 
+@both_databases
 async def test_a_right_that_is_taken_away_meanwhile_is_not_used(world: Any, kit: Any, wipe: Wipe) -> None:
     await world.start(wipe.function(kit, destructive=True))
     world.model.answers = [[kit.call("wipe", n=1)], kit.text("ok")]
@@ -150,13 +156,14 @@ async def test_a_right_that_is_taken_away_meanwhile_is_not_used(world: Any, kit:
     assert result.query["error"] is True
 
 
+@both_databases
 async def test_nobody_decides_in_somebody_elses_session(world: Any, kit: Any, wipe: Wipe) -> None:
     await world.start(wipe.function(kit, destructive=True))
     world.model.answers = [[kit.call("wipe", n=1)], kit.text("ok")]
     session, _ = await world.said()
     (asked,) = await session.questions()
     for stranger in (Caller("bob", tenant="acme"), Caller("ann", tenant="other")):
-        with pytest.raises(UnknownSession):
+        with pytest.raises(InvalidRequest, match="choose another id"):
             await world.agents.start(session.id, agent="helper", owner=stranger)
         from enginehost.agents.options import Options
         from enginehost.agents.session import AgentSession
@@ -170,6 +177,7 @@ async def test_nobody_decides_in_somebody_elses_session(world: Any, kit: Any, wi
     assert wipe.ran == []
 
 
+@both_databases
 async def test_a_decision_whose_maker_died_before_waking_the_turn_is_found(
     world: Any, kit: Any, wipe: Wipe
 ) -> None:
@@ -186,6 +194,7 @@ async def test_a_decision_whose_maker_died_before_waking_the_turn_is_found(
     assert wipe.ran == [1]
 
 
+@both_databases
 async def test_what_was_never_asked_cannot_be_decided(world: Any, kit: Any) -> None:
     await world.start()
     world.model.answers = [kit.text("hi")]
@@ -196,6 +205,7 @@ async def test_what_was_never_asked_cannot_be_decided(world: Any, kit: Any) -> N
         await session.write(kit.call("wipe", n=1))
 
 
+@both_databases
 async def test_a_turn_may_go_on_beyond_a_limit_if_a_person_says_so(world: Any, kit: Any) -> None:
     async def one(parameters: dict[str, Any], call: Any) -> int:
         return 1

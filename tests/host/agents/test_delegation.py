@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
 from enginehost.agents.contract import ALL_TOOLS, NO_TOOLS, AgentSpec, TurnLimits
 from enginehost.llm.message import Role, Type
 from enginehost.store.port import RunState
+
+pytestmark = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 
 def by_agent(**answers: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,15 @@ from enginehost.agents.contract import UnknownOutcome
 from enginehost.llm.message import Message, Role, Status, Type
 from enginehost.store.port import RunState
 
+pytestmark = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
+
 
 def dies(agents: Any, world: Any) -> None:
     """The process of a service is gone without a word, and its lease is over."""
     for task in (*agents._own, *agents._tasks.values()):
         task.cancel()
     agents._taking = False
-    with sqlite3.connect(world.folder / "sessions.db", timeout=5) as database:
-        database.execute("UPDATE processes SET until = 0 WHERE holder = ?", (agents.holder,))
+    world.changed("UPDATE processes SET until = 0 WHERE holder = %s", agents.holder)
 
 
 async def until(condition: Any) -> None:
@@ -168,8 +168,7 @@ async def test_a_zombie_writes_nothing_more(world: Any, kit: Any) -> None:
     run = await session.write("go")
     await until(lambda: world.model.asked)
     first._own[0].cancel()  # its heartbeat alone has stopped
-    with sqlite3.connect(world.folder / "sessions.db", timeout=5) as database:
-        database.execute("UPDATE processes SET until = 0")
+    world.changed("UPDATE processes SET until = 0")
     later = await (await world.service()).start(session.id, owner=kit.ANN)
     assert (await later.wait(run)).state is RunState.DONE
     go_on.set()

@@ -16,7 +16,7 @@ from enginehost.agents.harnesses import (
     PatternExtraction,
     PromptRewriting,
 )
-from enginehost.agents.harnesses.embedding_search import Words
+from enginehost.agents.word_search import Words
 from enginehost.catalog import EngineRecord
 from enginehost.engine import AbstractFunctionEngine, Annotations, EngineContext, Function, FunctionSignature
 from enginehost.host import Host

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,11 @@ def _load() -> Any:
 
 
 process = _load()
+Killed = Callable[[str, Path, int], int]
 
 
 @pytest.fixture(scope="module")
-def killed() -> Generator[Callable[[Path, Path, int], int]]:
+def killed() -> Generator[Callable[[str, Path, int], int]]:
     """Runs the turn in a process that is gone at a point; its exit code (-9: killed)."""
     child = subprocess.Popen(
         [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -49,8 +51,8 @@ def killed() -> Generator[Callable[[Path, Path, int], int]]:
     assert child.stdin is not None
     assert child.stdout is not None
 
-    def run(database: Path, marks: Path, point: int) -> int:
-        child.stdin.write(f"{database}\t{marks}\t{point}\n")  # pyright: ignore[reportOptionalMemberAccess]
+    def run(url: str, marks: Path, point: int) -> int:
+        child.stdin.write(f"{url}\t{marks}\t{point}\n")  # pyright: ignore[reportOptionalMemberAccess]
         child.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
         return int(child.stdout.readline())  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -60,48 +62,83 @@ def killed() -> Generator[Callable[[Path, Path, int], int]]:
     child.stdout.close()
 
 
+POINTS = st.lists(st.integers(1, MOST_POINTS), min_size=1, max_size=3)
+
+
+class Place:
+    """A database, and the file in which tools leave their marks."""
+
+    def __init__(self, url: str, folder: str, changed: Callable[..., Any]) -> None:
+        self.url, self.marks = url, Path(folder, "marks")
+        self.marks.touch()
+        self._changed = changed
+
+    def lease_is_over(self) -> None:
+        """As if the time of its lease had passed since the process died."""
+        if self._has("processes"):
+            self._changed("UPDATE processes SET until = 0", url=self.url)
+
+    def rows(self) -> set[str]:
+        """The ids of all rows."""
+        return {one for (one,) in self._said("SELECT id FROM messages")} if self._has("messages") else set()
+
+    def _has(self, table: str) -> bool:
+        if self.url.startswith("sqlite"):
+            return bool(self._said(f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"))
+        return bool(self._said(f"SELECT 1 FROM pg_tables WHERE tablename = '{table}'"))
+
+    def _said(self, query: str) -> list[Any]:
+        if self.url.startswith("sqlite"):
+            with closing(sqlite3.connect(self.url.removeprefix("sqlite:///"), timeout=5)) as link:
+                return link.execute(query).fetchall()
+        import psycopg
+
+        with psycopg.connect(self.url) as link:
+            return link.execute(query).fetchall()  # type: ignore[arg-type]
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(points=st.lists(st.integers(1, MOST_POINTS), min_size=1, max_size=3))
-def test_kill_at_any_point(killed: Callable[[Path, Path, int], int], points: list[int]) -> None:
-    check(killed, points)
-
-
-def check(killed: Callable[[Path, Path, int], int], points: list[int]) -> None:
+@given(points=POINTS)
+def test_kill_at_any_point(killed: Killed, changed: Callable[..., None], points: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        database, marks = Path(folder, "sessions.db"), Path(folder, "marks")
-        marks.touch()
-        before: set[str] = set()
-        for point in points:
-            status = killed(database, marks, point)
-            assert status == -9 or status >= 100
-            before = kept(database, before)
-            lease_is_over(database)
-        asyncio.run(bring_to_its_end(database, marks))
-        kept(database, before)
+        check(killed, Place(f"sqlite:///{folder}/sessions.db", folder, changed), points)
 
 
-def kept(database: Path, before: set[str]) -> set[str]:
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(points=POINTS)
+def test_kill_at_any_point_on_postgres(
+    killed: Killed,
+    changed: Callable[..., None],
+    postgres: str,
+    emptied: Callable[[str], None],
+    points: list[int],
+) -> None:
+    emptied(postgres)
+    with tempfile.TemporaryDirectory() as folder:
+        check(killed, Place(postgres, folder, changed), points)
+
+
+def check(killed: Killed, place: Place, points: list[int]) -> None:
+    before: set[str] = set()
+    for point in points:
+        status = killed(place.url, place.marks, point)
+        assert status == -9 or status >= 100
+        before = kept(place, before)
+        place.lease_is_over()
+    asyncio.run(bring_to_its_end(place))
+    kept(place, before)
+
+
+def kept(place: Place, before: set[str]) -> set[str]:
     """The ids of all rows; those that were there before are there still."""
-    if not database.exists():
-        return set()
-    with sqlite3.connect(database, timeout=5) as link:
-        tables = {row[0] for row in link.execute("SELECT name FROM sqlite_master")}
-        now = {row[0] for row in link.execute("SELECT id FROM messages")} if "messages" in tables else set()
+    now = place.rows()
     assert before <= now
     return now
 
 
-def lease_is_over(database: Path) -> None:
-    """As if the time of its lease had passed since the process died."""
-    if database.exists():
-        with sqlite3.connect(database, timeout=5) as link:
-            tables = {row[0] for row in link.execute("SELECT name FROM sqlite_master")}
-            if "processes" in tables:
-                link.execute("UPDATE processes SET until = 0")
-
-
-async def bring_to_its_end(database: Path, marks: Path) -> None:
-    async with process.Process(database, marks) as agents:
+async def bring_to_its_end(place: Place) -> None:
+    marks = place.marks
+    async with process.Process(place.url, marks) as agents:
         session = await agents.start(process.SESSION, agent="helper", owner=process.OWNER)
         run = await session.run() or await session.write("go")
         ends: list[list[RunState]] = [[], []]

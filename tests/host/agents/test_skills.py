@@ -97,6 +97,7 @@ def test_agent_md_goes_before_agents_md(tmp_path: Path) -> None:
     assert (told.instructions, told.shadowed) == ("A\n\nB", "AGENTS.md")
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 async def test_reading_a_skill_offers_and_permits_no_tool(world: Any, kit: Any, tmp_path: Path) -> None:
     ran: list[int] = []
 

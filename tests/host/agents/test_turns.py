@@ -6,12 +6,15 @@ import asyncio
 from typing import Any
 
 import orjson
+import pytest
 
 from enginehost.agents.contract import AgentSpec, ToolSelection, TurnLimits
 from enginehost.engine import Function, FunctionSignature
 from enginehost.errors import ExecutionFailed, InvalidRequest, Overloaded
 from enginehost.llm.message import Role, Status, Type, Usage, user
 from enginehost.store.port import RunState
+
+pytestmark = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 
 async def test_a_user_message_is_answered_and_the_answer_is_in_the_store(world: Any, kit: Any) -> None:

@@ -101,3 +101,52 @@ def test_a_running_host_says_that_a_service_is_left_alone(folder: Path, cli: Cli
 def _until_told(host: Running) -> None:
     while "the old policy stays" not in host.next_event("log")["message"]:
         pass
+
+
+AGENT = """
+ENGINE_CLASS = Agent
+FUNCTION_NAME = helper
+FUNCTION_DESCRIPTION = Helps.
+MODEL = m
+"""
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("sqlite:///{}", "the database is a folder"),
+        ("sqlite:///{}/garbage.db", "is no SQLite database"),
+        ("postgresql://u:SECRETPW@127.0.0.1:1/x", "the PostgreSQL database cannot be used"),
+        ("mysql://u:SECRETPW@h/x", "not a database that sessions can be in"),
+        ("sqlite://", "SQLite"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_wrong_and_no_password_is_shown(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, said: str
+) -> None:
+    (folder.parent / "garbage.db").write_bytes(b"garbage" * 1000)
+    url = url.format(folder.parent)
+    for variable in ("DATABASE_URL", "ENGINEHOST_STORE__URL"):
+        (folder / "helper.smss").write_text(AGENT)
+        with monkeypatch.context() as given:
+            given.setenv(variable, url)
+            for words in (("doctor",), ("doctor", "--json")):
+                done = cli(*words)
+                assert (done.code, said in done.out) == (1, True), done.out
+                assert "SECRETPW" not in done.out + done.err
+            if variable != "DATABASE_URL" and said.startswith(("not a", "SQLite")):
+                checked = cli("validate")
+                assert (checked.code, said in checked.out, "SECRETPW" in checked.out) == (1, True, False)
+        (folder / "helper.smss").unlink()
+    monkeypatch.setenv("DATABASE_URL", url)
+    assert cli("doctor").code == 0  # nothing here needs it
+
+
+def test_doctor_says_what_would_be_made_and_makes_nothing(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENGINEHOST_STORE__URL", f"sqlite:///{folder.parent}/new/s.db")
+    done = cli("doctor")
+    assert done.code == 0
+    assert "not there yet, made with its folder when a session is first needed" in done.out
+    assert not (folder.parent / "new").exists()

@@ -19,7 +19,7 @@ from enginehost.errors import (
     Overloaded,
 )
 from enginehost.llm.message import Message, Role, Type, Usage, new_id, system, user
-from enginehost.llm.model import ModelRequest, Rows
+from enginehost.llm.model import AbstractModelEngine, ModelRequest, Rows
 
 
 def reply(*messages: Message) -> Any:
@@ -36,7 +36,7 @@ def text(content: str, **fields: Any) -> Message:
     return Message(Role.ASSISTANT, content=content, id=new_id(), usage=Usage(10, 5), **fields)
 
 
-async def some(*texts: str) -> AsyncGenerator[Any, None]:
+async def some(*texts: Any) -> AsyncGenerator[Any, None]:
     for one in texts:
         yield one
 
@@ -59,12 +59,26 @@ class Again:
         ((one for one in ("a", "b")), "ab"),
         (Again(), "ab"),
         (lambda: some_messages(), "ab"),
+        (lambda: some({"role": "user", "content": "a"}, "b"), "ab"),
+        (lambda: ["a", {"content": "b"}], "ab"),
         (
             [user("a"), Message(Role.USER, Type.APPROVAL, "x"), Message(Role.SYSTEM, Type.COMPACTION, "c")],
             "ca",
         ),
     ],
-    ids=["text", "message", "list", "mapping", "system first", "iterator", "iterable", "function", "cleaned"],
+    ids=[
+        "text",
+        "message",
+        "list",
+        "mapping",
+        "system first",
+        "iterator",
+        "iterable",
+        "function",
+        "of mappings",
+        "of a list",
+        "cleaned",
+    ],
 )
 @pytest.mark.parametrize("stream", [False, True])
 async def test_everything_that_holds_messages_can_be_sent(
@@ -88,7 +102,7 @@ async def some_messages() -> AsyncGenerator[Message, None]:
     yield user("b")
 
 
-@pytest.mark.parametrize("given", [7, [], [7], {"role": "nobody"}, some("a", "b")])
+@pytest.mark.parametrize("given", [7, [], [7], {"role": "nobody"}, some("a", "b"), lambda: 7])
 async def test_what_holds_none_is_refused(given: Any, stage: Any) -> None:
     async with stage.host() as host:
         if isinstance(given, AsyncIterable):
@@ -215,6 +229,12 @@ async def test_models_are_found_by_id_name_and_part_of_their_model(stage: Any) -
         with pytest.raises(InvalidRequest, match="there are Second, puppet"):
             host.llm("third")
         assert not host.functions()
+
+
+async def test_an_engine_that_knows_no_ids_needs_no_model(stage: Any) -> None:
+    stage.engine.models = AbstractModelEngine.models
+    async with stage.host(MODEL="") as host:
+        assert (await host.llm("puppet").send("hello")).text == "hello"
 
 
 async def test_a_file_that_fails_says_why(stage: Any) -> None:

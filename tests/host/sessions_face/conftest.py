@@ -134,12 +134,13 @@ class Side:
 class World:
     """As many hosts as a test wants, on one database."""
 
-    def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self.folder, self._stack = folder, stack
+    def __init__(self, folder: Path, database: str, stack: AsyncExitStack) -> None:
+        self.folder, self.database, self._stack = folder, database, stack
         self.sides: dict[Any, Side] = {}
 
     async def host(self, **settings: Any) -> Host:
-        made = HostSettings(state_dir=self.folder / "state", **settings)
+        store = {"url": self.database}
+        made = HostSettings(state_dir=self.folder / "state", store=store, **settings)  # type: ignore[arg-type]
         host = Host(self.folder / "smss", None, settings=made, watch=False)
         return await self._stack.enter_async_context(host)
 
@@ -173,6 +174,6 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def world(place: Path) -> AsyncIterator[World]:
+async def world(place: Path, database: str) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
-        yield World(place, stack)
+        yield World(place, database, stack)

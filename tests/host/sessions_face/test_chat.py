@@ -148,6 +148,25 @@ def test_a_person_decides_forks_looks_back_and_leaves(place: Path) -> None:
         assert person.process.wait(30) == 0
 
 
+def test_a_waiting_turn_is_taken_up_by_its_sessions_id_and_cancelled_at_the_prompt(place: Path) -> None:
+    session = re.search(r"session (\S+)", chat(place, "helper", "-m", "wipe it").stderr)
+    assert session is not None
+    with terminal(place, "helper", "--session", session[1]) as person:
+        person.until(r'wipe\(what="disk"\)[\s\S]*answer: ')
+        person.type("/fork\n")
+        person.until(r"a question waits here[\s\S]*answer: ")
+        person.type("/history\n")
+        person.until(r"2  user: wipe it[\s\S]*answer: ")
+        person.type("/cancel\n")
+        person.until(r"the turn was cancelled[\s\S]*> ")
+        person.type("hello\n")
+        person.until(r"You said: hello[\s\S]*> ")
+        person.type("/cancel\n")
+        person.until(r"no turn runs[\s\S]*> ")
+        person.type("/quit\n")
+        assert person.process.wait(30) == 0
+
+
 def test_ctrl_c_ends_the_turn_and_not_the_chat(place: Path) -> None:
     with terminal(place, "helper") as person:
         person.until("> ")
@@ -257,3 +276,17 @@ async def test_a_session_whose_agent_is_gone_says_so(world: Any, place: Path) ->
     answer = await later.post(f"/{session}/messages", {"message": "x"})
     assert answer.status_code == 404
     assert "the agent of this session, 'helper', is not here" in answer.text
+
+
+async def test_a_call_that_waits_says_how_to_decide_it_at_the_same_place(world: Any, place: Path) -> None:
+    side = await world.side()
+    url = str(side.client.base_url).rstrip("/")
+    command = [sys.executable, "-m", "enginehost", "call", "helper", "message=wipe it", "--url", url]
+    options: dict[str, Any] = {"cwd": place, "env": environment(place), "capture_output": True, "text": True}
+    waits = await asyncio.to_thread(lambda: subprocess.run(command, timeout=60, **options))
+    hinted = re.search("`enginehost (chat helper --session [^`]*)`", waits.stderr)
+    assert hinted is not None, waits.stderr
+    assert hinted[1].endswith(f"--url {url}")
+    words = [sys.executable, "-m", "enginehost", *hinted[1].split(), "-m", "and now"]
+    goes_on = await asyncio.to_thread(lambda: subprocess.run(words, timeout=60, **options))
+    assert goes_on.returncode != 3, goes_on.stderr  # the session is found there

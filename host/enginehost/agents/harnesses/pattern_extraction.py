@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 
@@ -10,6 +9,7 @@ import orjson
 
 from enginehost.agents.contract import Session
 from enginehost.agents.harnesses.beside import Beside
+from enginehost.agents.patterns import Patterns
 from enginehost.llm.message import Message, Role, Type, user
 
 
@@ -21,7 +21,9 @@ class PatternExtraction(Beside):
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         super().__init__()
-        self._patterns = {name: re.compile(pattern) for name, pattern in patterns.items()}
+        self._patterns = {
+            name: Patterns((pattern,), f"the pattern of {name}") for name, pattern in patterns.items()
+        }
 
     async def found(self, session: Session, said: Message) -> Sequence[Message]:
         """One message with the facts as JSON; none where there are none."""
@@ -29,15 +31,15 @@ class PatternExtraction(Beside):
         async with aclosing(session.rows()) as rows:
             async for row in rows:
                 if row.role is Role.USER and row.type is Type.TEXT and row.sequence <= said.sequence:
-                    facts |= self.facts(row.content)
+                    facts |= await self.facts(row.content)
         if not facts:
             return ()
         return (user(f"Facts from this conversation: {orjson.dumps(facts).decode()}"),)
 
-    def facts(self, text: str) -> dict[str, str]:
-        """What the patterns find in one text."""
+    async def facts(self, text: str) -> dict[str, str]:
+        """What the patterns find in one text. Raises ``ExecutionFailed`` where one takes too long."""
         facts: dict[str, str] = {}
         for name, pattern in self._patterns.items():
-            for match in pattern.finditer(text):
+            for match in await pattern.search().all_in(text):
                 facts[name] = match[1] if pattern.groups and match[1] is not None else match[0]
         return facts

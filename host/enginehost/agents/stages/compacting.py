@@ -14,6 +14,7 @@ import orjson
 from enginehost.agents.contract import Session, Stage, Turn
 from enginehost.agents.ledger import added
 from enginehost.agents.skills import SKILL_TOOL, skill_blocks, without_skill_blocks
+from enginehost.agents.stages.naming import naming
 from enginehost.errors import EngineHostError
 from enginehost.llm.message import Message, Role, Type, Usage, system, user
 
@@ -46,7 +47,7 @@ def compaction(window: int = 100_000, *, at: float = 0.8, keep: int = 20, model:
         if usage is not None:
             yield Message(Role.ASSISTANT, usage=usage)
 
-    return stage
+    return naming(stage, model=model)
 
 
 async def _compacted(session: Session, size: int, at: float, keep: int, model: str) -> Usage | None:

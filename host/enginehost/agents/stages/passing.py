@@ -7,6 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from enginehost.agents.contract import Stage, Turn
+from enginehost.agents.stages.naming import naming
 from enginehost.llm.message import Message, Type
 
 
@@ -39,7 +40,12 @@ def approval(tools: Sequence[str]) -> Stage:
                 message = replace(message, query={**(message.query or {}), "ask": True})  # noqa: PLW2901
             yield message
 
-    return stage
+    return naming(stage, tools=tuple(one for one in tools if not is_pattern(one)))
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name of tools stands for several."""
+    return any(mark in name for mark in "*?[")
 
 
 def _is_one_of(tools: Sequence[str], call: Message) -> bool:

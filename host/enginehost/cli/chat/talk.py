@@ -102,10 +102,12 @@ class Talk:
         if not self._asks:
             return bool(asked)
         for question in asked:
-            self._ask(question)
+            if not self._ask(question):
+                break
         return False
 
-    def _ask(self, question: dict[str, Any]) -> None:
+    def _ask(self, question: dict[str, Any]) -> bool:
+        """Until it is decided; ``False`` where the person cancels the turn instead."""
         note(emphasised(f"? {printable(question['text'] or 'may this call run?')}", sys.stderr, "yellow"))
         about_call = "tool" in question
         if about_call:
@@ -113,16 +115,31 @@ class Talk:
         words = "[a]pprove, [r]eject, [e]dit, [w]rite the answer" if about_call else "[a]pprove, [r]eject"
         while True:
             try:
-                body = _decision(input(f"{words}: ").strip(), about_call)
-                if body is not None:
+                word = input(f"{words}: ").strip()
+                if word.startswith("/"):
+                    if self._cancels(*word[1:].split()):
+                        return False
+                elif (body := _decision(word, about_call)) is not None:
                     self._portal.call(self._link.decide, question["session"], question["call"], body)
-                    return
+                    return True
             except EOFError:
                 raise Leave from None
             except EngineHostError as error:
                 report(error)
                 if error.detail.get("reason") in ("settled", "no-question"):
-                    return
+                    return True
+
+    def _cancels(self, name: str = "", *words: str) -> bool:
+        """Obey a command that is given in place of a decision; whether it has ended the turn."""
+        if name == "fork":
+            raise CommandError(
+                "a question waits here", hint="decide it, or /cancel the turn, before you /fork"
+            )
+        if name == "cancel":
+            self._portal.call(self._link.cancel, self.session)
+            return True
+        self._command(name, *words)
+        return False
 
     def converse(self) -> None:
         """Read and answer until the person leaves."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from starlette.requests import Request
 
-from enginehost.agents.contract import ALL_TOOLS, ToolSelection
+from enginehost.agents.given import check_said
 from enginehost.errors import InvalidRequest
 from enginehost.json_arguments import read_object
 from enginehost.llm.message import Message, Role, Type, user
@@ -23,8 +23,7 @@ class Body:
 
     def __init__(self, members: Mapping[str, Any], known: tuple[str, ...]) -> None:
         if strange := sorted(set(members) - set(known)):
-            allowed = ", ".join(known) or "none"
-            raise InvalidRequest(f"unknown member {strange[0][:100]!r}; there are {allowed}")
+            raise InvalidRequest(f"unknown member {strange[0][:100]!r}; {_allowed(known)}")
         self._members = members
 
     def text(self, name: str, *, required: bool = False) -> str:
@@ -39,6 +38,10 @@ class Body:
         if required and not found:
             raise InvalidRequest(f"{name} must not be empty")
         return found
+
+    def text_or_none(self, name: str) -> str | None:
+        """A text that is not empty; ``None`` where it is not given."""
+        return None if self._members.get(name) is None else self.text(name, required=True)
 
     def number(self, name: str) -> int | None:
         """A whole number from 1 on."""
@@ -68,6 +71,12 @@ class Body:
         return self._members.get(name)
 
 
+def _allowed(known: tuple[str, ...]) -> str:
+    if not known:
+        return "none is taken"
+    return f"there {'are' if len(known) > 1 else 'is only'} {', '.join(known)}"
+
+
 async def body_of(request: Request, most_bytes: int, *known: str) -> Body:
     """The JSON body; none is an empty object."""
     headers = dict(request.scope["headers"])
@@ -76,36 +85,17 @@ async def body_of(request: Request, most_bytes: int, *known: str) -> Body:
     return Body(read_object(body), known)
 
 
-def selection(given: Any) -> ToolSelection | None:
-    """``tools``: ``"*"``, a list of names, or ``{"names", "tags"}``."""
-    if given is None or given == "*":
-        return None if given is None else ALL_TOOLS
-    if isinstance(given, dict) and set(cast("dict[str, Any]", given)) <= {"names", "tags"}:
-        members = cast("dict[str, Any]", given)
-        return ToolSelection(names=_words(members.get("names", [])), tags=_words(members.get("tags", [])))
-    return ToolSelection(names=_words(given))
-
-
-def _words(given: Any) -> tuple[str, ...]:
-    words = cast("list[Any]", given) if isinstance(given, list) else []
-    if not isinstance(given, list) or not all(isinstance(word, str) for word in words):
-        raise InvalidRequest('tools must be "*", a list of names, or {"names": […], "tags": […]}')
-    return tuple(words)
-
-
 def messages_in(given: Any) -> list[Message]:
     """``message``: a text, a message, or a list of them, all of the user's.
 
     A message is ``{"type": "text" | "image" | "file" | "data", "content", "query"}``.
     """
-    if isinstance(given, str) and given:
-        return [user(given)]
     parts = cast("list[Any]", given) if isinstance(given, list) else [given]
-    if not given or not parts:
+    if given is None or not parts:
         raise InvalidRequest("message must be a text, or a list of messages, and not empty")
     said = [_message(part) for part in parts]
-    if any(one.type is Type.TEXT and not one.content for one in said):
-        raise InvalidRequest("a message of type text must not be empty")
+    for one in said:
+        check_said(one)
     return said
 
 

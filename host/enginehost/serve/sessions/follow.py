@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from enginehost.agents.identity import owner_of
-from enginehost.agents.session import position
+from enginehost.agents.session import check_position, position
 from enginehost.errors import EngineHostError, InvalidRequest
 from enginehost.serve.events import QUIET_SECONDS
 from enginehost.serve.problem import HeaderList, problem_json
@@ -49,7 +49,7 @@ class Events:
         owner, session = owner_of(caller_of(request)), request.path_params["id"]
         after, until_end = _after(request), _until_end(request)
         store = (await agents_of(self._host)).store
-        await store.end(session, owner)  # says whether there is such a session
+        await check_position(store, session, owner, after or Position())
         place = store, session, owner, after
         events = _until(*place) if until_end else store.events(session, owner, after)
         await _Subscriber(self._host, receive, send).serve(events)

@@ -6,14 +6,18 @@ import asyncio
 from base64 import b64decode, urlsafe_b64encode
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from enginehost.agents.contract import AgentSpec
+from enginehost.agents.given import tool_selection
 from enginehost.agents.identity import owner_of
 from enginehost.agents.session import AgentSession
+from enginehost.caller import Caller
 from enginehost.errors import InvalidRequest, UnknownSession
 from enginehost.llm.message import Message
 from enginehost.serve.problem import HttpRefusal
@@ -29,13 +33,12 @@ from enginehost.serve.sessions.bodies import (
     body_of,
     limit_in,
     messages_in,
-    selection,
     sequence_in,
 )
 from enginehost.serve.sessions.deciding import decide, open_questions, standing
 from enginehost.serve.sessions.follow import Events
 from enginehost.serve.sessions.shapes import message_json, run_json, session_json
-from enginehost.serve.sessions.transfer import Transfer, id_taken
+from enginehost.serve.sessions.transfer import Transfer
 from enginehost.store.port import Owner, Run, SessionInfo
 from enginehost.values import write
 
@@ -55,20 +58,36 @@ def session_routes(host: Host) -> list[BaseRoute]:
     """The routes of sessions."""
     one, sessions, transfer = "/v1/sessions/{id}", Sessions(host), Transfer(host)
     return [
-        Route("/v1/sessions", sessions.list, methods=["GET"]),
-        Route("/v1/sessions", sessions.start, methods=["POST"]),
-        Route("/v1/sessions/import", transfer.take_in, methods=["POST"]),
-        Route(one, sessions.about, methods=["GET"]),
-        Route(one, sessions.delete, methods=["DELETE"]),
-        Route(f"{one}/messages", sessions.history, methods=["GET"]),
-        Route(f"{one}/messages", sessions.write, methods=["POST"]),
-        Route(f"{one}/events", Events(host), methods=["GET"]),
-        Route(f"{one}/cancel", sessions.cancel, methods=["POST"]),
-        Route(f"{one}/fork", sessions.fork, methods=["POST"]),
-        Route(f"{one}/approvals", sessions.questions, methods=["GET"]),
-        Route(f"{one}/approvals/{{call}}", sessions.decide, methods=["POST"]),
-        Route(f"{one}/export", transfer.give_out, methods=["GET"]),
+        _Route("/v1/sessions", sessions.list, methods=["GET"]),
+        _Route("/v1/sessions", sessions.start, methods=["POST"]),
+        _Route("/v1/sessions/import", transfer.take_in, methods=["POST"]),
+        _Route(one, sessions.about, methods=["GET"]),
+        _Route(one, sessions.delete, methods=["DELETE"]),
+        _Route(f"{one}/messages", sessions.history, methods=["GET"]),
+        _Route(f"{one}/messages", sessions.write, methods=["POST"]),
+        _Route(f"{one}/events", Events(host), methods=["GET"]),
+        _Route(f"{one}/cancel", sessions.cancel, methods=["POST"]),
+        _Route(f"{one}/fork", sessions.fork, methods=["POST"]),
+        _Route(f"{one}/approvals", sessions.questions, methods=["GET"]),
+        _Route(f"{one}/approvals/{{call}}", sessions.decide, methods=["POST"]),
+        _Route(f"{one}/export", transfer.give_out, methods=["GET"]),
     ]
+
+
+class _Route(Route):
+    """A route whose parts are what stands between the slashes of the path *as it was sent*.
+
+    So that ``%2F`` is a character of an id, as of an id that was given before new ones could not have it.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether it is meant, with the parts of the path."""
+        sent: bytes = scope.get("raw_path") or b""
+        if b"%2f" not in sent.lower():
+            return super().matches(scope)
+        match, found = super().matches({**scope, "path": sent.partition(b"?")[0].decode("latin-1")})
+        parts = found.get("path_params", {})
+        return match, {**found, "path_params": {name: unquote(part) for name, part in parts.items()}}
 
 
 class Sessions:
@@ -99,19 +118,24 @@ class Sessions:
         body = await self._body(request, "agent", "id", "system", "tools")
         agents = await agents_of(self._host)
         agent = agent_named(self._host, agents, body.text("agent", required=True), caller)
-        given, tools = body.text("id"), selection(body.any("tools"))
+        given, tools = body.text_or_none("id"), tool_selection(body.any("tools"))
         if given and (there := await _known_agent(agents, given, owner_of(caller))) is not None:
-            if there and there != agent:
-                raise HttpRefusal(409, f"in this session {there} answers; send its messages to it")
-            return _json(await standing(await session_of(self._host, agents, given, caller, agent=agent)))
+            return await self._taken_up(agents, given, there, agent, caller)
         system = body.text("system")
-        try:
-            session = await agents.start(given or None, system=system, tools=tools, agent=agent, owner=caller)
-        except UnknownSession:  # somebody else's
-            raise id_taken(given) from None
+        session = await agents.start(given, system=system, tools=tools, agent=agent, owner=caller)
+        if not session.begun:  # by another request, at the same moment
+            there = await _agent_in(agents, session.id, session.owner)
+            return await self._taken_up(agents, session.id, there, agent, caller)
         response = _json(await standing(session), 201)
-        response.headers["location"] = f"/v1/sessions/{session.id}"
+        response.headers["location"] = f"/v1/sessions/{quote(session.id, safe='')}"
         return response
+
+    async def _taken_up(
+        self, agents: AgentService, session: str, there: str, agent: str, caller: Caller
+    ) -> Response:
+        if there and there != agent:
+            raise HttpRefusal(409, f"in this session {there} answers; send its messages to it")
+        return _json(await standing(await session_of(self._host, agents, session, caller, agent=agent)))
 
     async def about(self, request: Request) -> Response:
         """A session as it stands: its agent, its latest turn, what waits for a person."""

@@ -14,7 +14,7 @@ def message_json(message: Message) -> dict[str, Any]:
     """A message, or a piece of one (``status`` is ``open`` then).
 
     What only a provider needs back is left out; an export has it. ``finish`` says why an answer ended that
-    did not end by itself.
+    did not end by itself; ``cut`` is true where the content goes on beyond what a page of messages has.
     """
     found: dict[str, Any] = {
         "id": message.id,
@@ -25,7 +25,11 @@ def message_json(message: Message) -> dict[str, Any]:
         "content": message.content,
     }
     if message.query is not None:
-        found["query"] = dict(message.query)
+        query = dict(message.query)
+        if query.pop("cut", False):
+            found["cut"] = True
+        if query or "cut" not in found:
+            found["query"] = query
     if message.provider is not None and "finish" in message.provider:
         found["finish"] = str(message.provider["finish"])
     if message.usage is not None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from enginehost.agents.identity import owner_of
-from enginehost.errors import CallCancelled, Forbidden, InvalidRequest, TooLarge, UnknownSession
+from enginehost.errors import CallCancelled, Forbidden, TooLarge, UnknownSession
 from enginehost.serve.problem import HttpRefusal
 from enginehost.serve.sessions.access import agents_of, caller_of, may_talk
-from enginehost.store.appending import taken
+from enginehost.store.ids import taken
 from enginehost.values import write
 
 if TYPE_CHECKING:
@@ -48,23 +49,11 @@ class Transfer:
             raise Forbidden(f"{caller.subject} may talk to no agent here")
         wanted = request.query_params.get("id", "")
         try:
-            session = await agents.store.load(_chunks(request), owner_of(caller), session=wanted)
+            session = await agents.bring_in(_chunks(request), caller, id=wanted)
         except UnknownSession:  # somebody else took the id meanwhile
-            raise id_taken(wanted) from None
-        except InvalidRequest as error:
-            if error.detail.get("reason") != "taken":
-                raise
-            raise id_taken(wanted) from None
-        headers = {"location": f"/v1/sessions/{session}"}
+            raise taken(wanted) from None
+        headers = {"location": f"/v1/sessions/{quote(session, safe='')}"}
         return Response(write({"id": session}), 201, headers, media_type="application/json")
-
-
-def id_taken(session: str) -> HttpRefusal:
-    """The answer to an id that a new session cannot have: 409, and the same whoever's session has it."""
-    error = taken(session)
-    refusal = HttpRefusal(409, error.message)
-    refusal.detail.update(error.detail)
-    return refusal
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 from enginehost.llm.arriving import Arriving
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type
-from enginehost.llm.sse import malformed
+from enginehost.llm.sse import UNLIKE, malformed
 from enginehost.llm.structured import Structured
 from enginehost_anthropic.rows import PROVIDER
 
@@ -48,7 +48,7 @@ class Answer:
         """
         try:
             yield from self._take(event)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except UNLIKE as error:
             raise malformed("an event is not as Anthropic's API has it") from error
 
     def _take(self, event: Mapping[str, Any]) -> Iterator[Message]:

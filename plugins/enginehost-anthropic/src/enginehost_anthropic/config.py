@@ -77,7 +77,7 @@ class AnthropicConfig(ModelConfig):
     spool_body: bool = Field(
         default=False,
         description="Whether a request is first written to a temporary file, for a gateway that wants its"
-        " length before it.",
+        " length before it. One that answers 411 gets its requests so without this.",
     )
 
     @model_validator(mode="after")

@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any
 
+from enginehost.engine import EngineContext
+from enginehost.errors import ExecutionFailed
 from enginehost.llm.body import members, spooled, written
-from enginehost.llm.exchange import answered, json_object, raw_chunks
+from enginehost.llm.exchange import LENGTH_REQUIRED, answered, json_object, raw_chunks
 from enginehost.llm.http_engine import HttpModelEngine
 from enginehost.llm.message import Message
 from enginehost.llm.model import ModelRequest, Rows
@@ -29,6 +31,10 @@ class AnthropicModel(HttpModelEngine):
 
     config_model = AnthropicConfig
     config: AnthropicConfig
+
+    def __init__(self, context: EngineContext, config: AnthropicConfig) -> None:
+        super().__init__(context, config)
+        self._spools = config.spool_body
 
     async def open(self) -> None:
         """Make the client; nothing is asked of the API."""
@@ -59,17 +65,7 @@ class AnthropicModel(HttpModelEngine):
         head, structured = head_of(request, self.config)
         answer = Answer(self.who, request.model, structured)
         async with AsyncExitStack() as stack:
-            text = b"{" + members(head) + b","
-            body = written(text, rows(), RowWriter(request), b"}")
-            await stack.enter_async_context(aclosing(body))
-            headers: dict[str, str] = {}
-            content: AsyncIterable[bytes] = body
-            if self.config.spool_body:
-                file = await stack.enter_async_context(spooled(body))
-                headers["content-length"] = str(file.size)
-                content = file.chunks()
-            asked = self._request("POST", "/v1/messages", request.timeout, content=content, headers=headers)
-            response = await stack.enter_async_context(answered(self.client, self.who, asked))
+            response = await self._sent(stack, b"{" + members(head) + b",", rows, request)
             chunks = await stack.enter_async_context(aclosing(raw_chunks(response, self.who)))
             async for batch in events(chunks):
                 for data in batch:
@@ -78,6 +74,32 @@ class AnthropicModel(HttpModelEngine):
                 if answer.ended:
                     return
         raise cut_off()
+
+    async def _sent(
+        self, stack: AsyncExitStack, head: bytes, rows: Rows, request: ModelRequest
+    ) -> httpx2.Response:
+        """The answer to the body; to the body with its length before it, where the server wants that."""
+        try:
+            return await self._sent_once(stack, head, rows, request)
+        except ExecutionFailed as error:
+            if self._spools or error.detail.get("status") != LENGTH_REQUIRED:
+                raise
+        self._spools = True
+        return await self._sent_once(stack, head, rows, request)
+
+    async def _sent_once(
+        self, stack: AsyncExitStack, head: bytes, rows: Rows, request: ModelRequest
+    ) -> httpx2.Response:
+        body = written(head, rows, RowWriter(request), b"}")
+        await stack.enter_async_context(aclosing(body))
+        headers: dict[str, str] = {}
+        content: AsyncIterable[bytes] = body
+        if self._spools:
+            file = await stack.enter_async_context(spooled(body))
+            headers["content-length"] = str(file.size)
+            content = file.chunks()
+        asked = self._request("POST", "/v1/messages", request.timeout, content=content, headers=headers)
+        return await stack.enter_async_context(answered(self.client, self.who, asked))
 
     async def _page(self, after: str) -> dict[str, Any]:
         params = {"limit": "1000"} | ({"after_id": after} if after else {})

@@ -9,6 +9,7 @@ from typing import Any
 from enginehost.llm.blocks import ATTACHED, TEXTS, Blocks, call_id, shown_call
 from enginehost.llm.body import escaped, json_bytes, members
 from enginehost.llm.message import Message, Role, Type
+from enginehost.llm.passage import PlainForm
 
 PROVIDER = "anthropic"
 """The member of ``Message.provider`` that is ours."""
@@ -23,6 +24,10 @@ class Rows(Blocks):
     """Writes the rows. Raises ``ValueError`` for one that the API has no place for."""
 
     provider = PROVIDER
+    plain = PlainForm(
+        (b'{"role":"user","content":[{"type":"text","text":', b"}]}"),
+        (b'{"role":"assistant","content":[{"type":"text","text":', b"}]}"),
+    )
 
     def needs_whole(self, first: Message) -> bool:
         """A text file too: it is decoded."""

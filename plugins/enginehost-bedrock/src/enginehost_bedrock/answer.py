@@ -9,7 +9,7 @@ import orjson
 
 from enginehost.llm.arriving import Arriving
 from enginehost.llm.message import Message, Type
-from enginehost.llm.sse import cut_off, malformed
+from enginehost.llm.sse import UNLIKE, cut_off, malformed
 from enginehost.llm.structured import Structured
 from enginehost_bedrock.rows import PROVIDER
 
@@ -20,9 +20,6 @@ _REFUSED = {
     "content_filtered": "a content filter stopped the answer",
 }
 _MALFORMED = frozenset({"malformed_tool_use", "malformed_model_output"})
-_UNLIKE = (AttributeError, KeyError, TypeError, ValueError)
-"""What comes of reading JSON that has another form than was thought."""
-
 _USAGE = {
     "inputTokens": "input",
     "outputTokens": "output",
@@ -45,14 +42,14 @@ class Answer:
         """
         try:
             yield from self._take(kind, event)
-        except _UNLIKE as error:
+        except UNLIKE as error:
             raise malformed("an event is not as Bedrock has it") from error
 
     def whole(self, answer: Mapping[str, Any]) -> Iterator[Message]:
         """What Converse answered, all at once."""
         try:
             yield from self._whole(answer)
-        except _UNLIKE as error:
+        except UNLIKE as error:
             raise malformed("it is not as Bedrock has it") from error
 
     def _take(self, kind: str, event: Mapping[str, Any]) -> Iterator[Message]:

@@ -72,7 +72,7 @@ class BedrockModel(HttpModelEngine):
         writer = RowWriter(request, caches(family, request.model))
         async with AsyncExitStack() as stack:
             text = b"{" + members(head) + (b"," if head else b"")
-            body = await stack.enter_async_context(aclosing(written(text, rows(), writer, b"}")))
+            body = await stack.enter_async_context(aclosing(written(text, rows, writer, b"}")))
             asked = await self._asked(stack, body, request)
             response = await stack.enter_async_context(answered(self.client, self.who, asked))
             chunks = await stack.enter_async_context(aclosing(raw_chunks(response, self.who)))

@@ -10,6 +10,7 @@ from enginehost.llm.blocks import ATTACHED, TEXTS, Blocks, call_id, shown_call
 from enginehost.llm.body import json_bytes, members
 from enginehost.llm.message import Message, Role, Type
 from enginehost.llm.model import ModelRequest
+from enginehost.llm.passage import PlainForm
 
 PROVIDER = "bedrock"
 """The member of ``Message.provider`` that is ours."""
@@ -42,6 +43,10 @@ class Rows(Blocks):
     """
 
     provider = PROVIDER
+    plain = PlainForm(
+        (b'{"role":"user","content":[{"text":', b"}]}"),
+        (b'{"role":"assistant","content":[{"text":', b"}]}"),
+    )
 
     def __init__(self, request: ModelRequest, caches: bool) -> None:
         super().__init__(request)

@@ -10,6 +10,7 @@ import orjson
 from enginehost.llm.message import Message, Type, Usage, new_id
 from enginehost.llm.outgoing import Outgoing
 from enginehost.llm.sse import malformed
+from enginehost.llm.usage import tokens
 from enginehost_llm.context import PROVIDER
 
 _KINDS = {"text": Type.TEXT, "reasoning": Type.REASONING}
@@ -88,8 +89,8 @@ def usage_of(response: Any, model: str) -> Usage:
     cached = _found(details, "cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount")
     reasoning = _found(details, "reasoning_tokens", "thoughtsTokenCount", "thinking_tokens")
     return Usage(
-        max(0, (response.input_tokens or 0) - cached),
-        response.output_tokens or 0,
+        max(0, tokens(response.input_tokens) - cached),
+        tokens(response.output_tokens),
         cached,
         reasoning=reasoning,
         model=str(response.resolved_model or model),
@@ -99,8 +100,8 @@ def usage_of(response: Any, model: str) -> Usage:
 def _found(details: Mapping[str, Any], *names: str) -> int:
     """A count somewhere in what a plugin says, which each says in its own way."""
     for name, value in details.items():
-        if name in names and isinstance(value, int):
-            return value
+        if name in names and (found := tokens(value)):
+            return found
         if isinstance(value, Mapping) and (inner := _found(value, *names)):
             return inner
     return 0

@@ -9,6 +9,7 @@ from enginehost.errors import InvalidRequest
 from enginehost.llm.body import Pieces, escaped, json_bytes, members, with_extra
 from enginehost.llm.message import Message, Role, Type
 from enginehost.llm.model import ModelRequest
+from enginehost.llm.passage import PlainForm
 from enginehost_openai.config import OpenAiConfig
 from enginehost_openai.media import ends
 from enginehost_openai.tools import Structured, Tools
@@ -58,6 +59,8 @@ class ChatWriter:
     what the model says and calls before the results come.
     """
 
+    plain = PlainForm((b'{"role":"user","content":', b"}"), (b'{"role":"assistant","content":', b"}"))
+
     def __init__(self, tools: Tools, *, return_reasoning: bool) -> None:
         self._tools = tools
         self._return_reasoning = return_reasoning
@@ -88,6 +91,10 @@ class ChatWriter:
                 return self._assistant(message, first, last)
             case Role.TOOL:
                 raise InvalidRequest(f"a row of role tool is a tool_result, not {message.type}")
+
+    def before_passage(self) -> bytes:
+        """See :class:`~enginehost.llm.body.PlainWriter`."""
+        return self._close() + self._next()
 
     def end(self) -> bytes:
         """Close what is open."""

@@ -9,8 +9,9 @@ from typing import Any, cast
 from enginehost.errors import ExecutionFailed
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type, Usage, new_id
-from enginehost.llm.outgoing import Outgoing
-from enginehost.llm.sse import cut_off, loads, malformed
+from enginehost.llm.outgoing import Outgoing, require_text
+from enginehost.llm.sse import UNLIKE, cut_off, loads, malformed
+from enginehost.llm.usage import dollars, tokens
 from enginehost_openai.chat_body import API
 from enginehost_openai.tools import Structured, Tools
 
@@ -47,10 +48,12 @@ class ChatReader:
 
     def feed(self, data: bytes) -> Sequence[Message]:
         """The messages that an event brings."""
-        event = loads(data)
-        if not isinstance(event, dict):
-            raise malformed("an event is no JSON object")
-        said = cast("dict[str, Any]", event)
+        try:
+            return self._event(event_of(data))
+        except UNLIKE as error:
+            raise malformed("an event is not as Chat Completions has it") from error
+
+    def _event(self, said: dict[str, Any]) -> Sequence[Message]:
         if said.get("error"):
             raise from_event(self._who, said["error"])
         if usage := said.get("usage"):
@@ -81,6 +84,7 @@ class ChatReader:
 
     def _said(self, text: str, delta: Mapping[str, Any]) -> Sequence[Message]:
         if self._form is not None and not delta.get("refusal"):
+            require_text(text)
             self._json.append(text)
             return ()
         return self._out.piece(Type.TEXT, text)
@@ -135,6 +139,14 @@ class ChatReader:
         return (*found, *self._out.end(self._usage, finish))
 
 
+def event_of(data: bytes) -> dict[str, Any]:
+    """The JSON object of an event."""
+    event = loads(data)
+    if not isinstance(event, dict):
+        raise malformed("an event is no JSON object")
+    return cast("dict[str, Any]", event)
+
+
 def filtered(who: str) -> ExecutionFailed:
     """The error for an answer that the provider's filter stopped."""
     detail = {"type": "Refusal", "retryable": False}
@@ -143,21 +155,22 @@ def filtered(who: str) -> ExecutionFailed:
 
 def usage_of(usage: Any, model: str) -> Usage:
     """The tokens of an answer; both APIs count cached tokens among those of input."""
-    if not isinstance(usage, dict):
-        return Usage(model=model)
-    said = cast("dict[str, Any]", usage)
-    into: Any = said.get("prompt_tokens_details") or said.get("input_tokens_details") or {}
-    out: Any = said.get("completion_tokens_details") or said.get("output_tokens_details") or {}
-    cached = into.get("cached_tokens") or 0
-    cost = said.get("cost")
+    said = _object(usage)
+    into = _object(said.get("prompt_tokens_details") or said.get("input_tokens_details"))
+    out = _object(said.get("completion_tokens_details") or said.get("output_tokens_details"))
+    cached = tokens(into.get("cached_tokens"))
     return Usage(
-        input=max(0, (said.get("prompt_tokens") or said.get("input_tokens") or 0) - cached),
-        output=said.get("completion_tokens") or said.get("output_tokens") or 0,
+        input=max(0, tokens(said.get("prompt_tokens") or said.get("input_tokens")) - cached),
+        output=tokens(said.get("completion_tokens") or said.get("output_tokens")),
         cached=cached,
-        reasoning=out.get("reasoning_tokens") or 0,
-        cost=float(cost) if isinstance(cost, int | float) else None,
+        reasoning=tokens(out.get("reasoning_tokens")),
+        cost=dollars(said.get("cost")),
         model=model,
     )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _text(arguments: Any) -> str:

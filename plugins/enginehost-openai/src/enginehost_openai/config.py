@@ -80,7 +80,7 @@ class OpenAiConfig(ModelConfig):
     spool_body: bool = Field(
         default=False,
         description="Write each request into a temporary file first, so that its length is known: for"
-        " endpoints that refuse a chunked body.",
+        " endpoints that refuse a chunked body. One that answers 411 gets its requests so without this.",
     )
 
     @field_validator("base_url")

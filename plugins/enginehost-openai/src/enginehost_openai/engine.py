@@ -17,7 +17,7 @@ import anyio.to_thread
 from enginehost.engine import EngineContext
 from enginehost.errors import EngineUnavailable
 from enginehost.llm.body import spooled, written
-from enginehost.llm.exchange import make_client, timeouts
+from enginehost.llm.exchange import LENGTH_REQUIRED, make_client, timeouts
 from enginehost.llm.failures import from_status, from_transport
 from enginehost.llm.message import Message
 from enginehost.llm.model import AbstractModelEngine, ModelRequest, Rows
@@ -50,6 +50,7 @@ class OpenAiEngine(AbstractModelEngine):
         super().__init__(context, config)
         self.config: OpenAiConfig = config
         self._client: AsyncOpenAI | None = None
+        self._spools = config.spool_body
         self._no_key: dict[str, Any] = {}
         """Headers that keep the SDK from asking for a key, where the file has none."""
         if config.api_key is not None:
@@ -113,12 +114,10 @@ class OpenAiEngine(AbstractModelEngine):
                 else:
                     async with aclosing(events(chunks)) as batches:
                         async for batch in batches:
-                            for data in batch:
-                                if data == DONE:
-                                    continue
+                            for data in batch[: batch.index(DONE)] if DONE in batch else batch:
                                 for message in reader.feed(data):
                                     yield message
-                            if reader.ended and batch[-1] == DONE:
+                            if DONE in batch:  # what comes after it belongs to no answer
                                 break
                         await _drained(batches)
             for message in reader.end():
@@ -134,7 +133,7 @@ class OpenAiEngine(AbstractModelEngine):
 
             def chat() -> AsyncGenerator[bytes, None]:
                 writer = chat_body.ChatWriter(tools, return_reasoning=config.return_reasoning)
-                return written(chat_head, rows(), writer, chat_body.TAIL)
+                return written(chat_head, rows, writer, chat_body.TAIL)
 
             return "/chat/completions", chat, ChatReader(self.who, tools, form)
         tools = Tools(request, "openai-responses")
@@ -142,16 +141,30 @@ class OpenAiEngine(AbstractModelEngine):
 
         def responses() -> AsyncGenerator[bytes, None]:
             writer = responses_body.ResponsesWriter(tools, request.model)
-            return written(head, rows(), writer, responses_body.TAIL)
+            return written(head, rows, writer, responses_body.TAIL)
 
         return "/responses", responses, ResponsesReader(self.who, tools, form, request.model)
 
     async def _sent(self, stack: AsyncExitStack, path: str, body: Body, seconds: float) -> httpx2.Response:
+        """The answer to the body; to the body with its length before it, where the server wants that."""
+        from openai import APIStatusError
+
+        try:
+            return await self._sent_once(stack, path, body, seconds)
+        except APIStatusError as error:
+            if self._spools or error.status_code != LENGTH_REQUIRED:
+                raise
+        self._spools = True
+        return await self._sent_once(stack, path, body, seconds)
+
+    async def _sent_once(
+        self, stack: AsyncExitStack, path: str, body: Body, seconds: float
+    ) -> httpx2.Response:
         from openai import AsyncStream
 
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", **self._no_key}
         content = await stack.enter_async_context(aclosing(body()))
-        if self.config.spool_body:
+        if self._spools:
             spool = await stack.enter_async_context(spooled(content))
             content = await stack.enter_async_context(aclosing(spool.chunks()))
             headers["Content-Length"] = str(spool.size)

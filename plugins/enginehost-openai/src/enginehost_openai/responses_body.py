@@ -9,6 +9,7 @@ from enginehost.errors import InvalidRequest
 from enginehost.llm.body import Pieces, escaped, json_bytes, members, with_extra
 from enginehost.llm.message import Message, Role, Type
 from enginehost.llm.model import ModelRequest
+from enginehost.llm.passage import PlainForm
 from enginehost_openai.config import OpenAiConfig
 from enginehost_openai.media import ends
 from enginehost_openai.tools import Structured, Tools
@@ -56,6 +57,11 @@ def _choice(request: ModelRequest, tools: Tools) -> dict[str, Any]:
 class ResponsesWriter:
     """Makes items of rows; rows of one user after each other make one."""
 
+    plain = PlainForm(
+        (b'{"role":"user","content":[{"type":"input_text","text":', b"}]}"),
+        (b'{"role":"assistant","content":[{"type":"output_text","text":', b"}]}"),
+    )
+
     def __init__(self, tools: Tools, model: str) -> None:
         self._tools = tools
         self._model = model
@@ -85,6 +91,10 @@ class ResponsesWriter:
                 return self._user(message, first, last)
             case role, kind:
                 raise InvalidRequest(f"Responses takes no {kind} of role {role}")
+
+    def before_passage(self) -> bytes:
+        """See :class:`~enginehost.llm.body.PlainWriter`."""
+        return self._item()
 
     def end(self) -> bytes:
         """Close what is open."""

@@ -8,9 +8,9 @@ from typing import Any, cast
 from enginehost.errors import ExecutionFailed
 from enginehost.llm.failures import from_event
 from enginehost.llm.message import Message, Type, new_id
-from enginehost.llm.outgoing import Outgoing
-from enginehost.llm.sse import cut_off, loads, malformed
-from enginehost_openai.chat_stream import FILTERED, filtered, usage_of
+from enginehost.llm.outgoing import Outgoing, require_text
+from enginehost.llm.sse import UNLIKE, cut_off, malformed
+from enginehost_openai.chat_stream import FILTERED, event_of, filtered, usage_of
 from enginehost_openai.responses_body import API
 from enginehost_openai.tools import Structured, Tools
 
@@ -37,10 +37,12 @@ class ResponsesReader:
 
     def feed(self, data: bytes) -> Sequence[Message]:
         """The messages that an event brings."""
-        event = loads(data)
-        if not isinstance(event, dict):
-            raise malformed("an event is no JSON object")
-        said = cast("dict[str, Any]", event)
+        try:
+            return self._event(event_of(data))
+        except UNLIKE as error:
+            raise malformed("an event is not as Responses has it") from error
+
+    def _event(self, said: dict[str, Any]) -> Sequence[Message]:
         kind = said.get("type", "")
         if kind in _TEXT:
             return self._text(said, refused=kind == _TEXT[1])
@@ -59,6 +61,7 @@ class ResponsesReader:
         if not text:
             return ()
         if self._form is not None and not refused:
+            require_text(text)
             self._json.append(text)
             return ()
         return self._out.piece(Type.TEXT, text)
