@@ -106,6 +106,8 @@ class Batch:
     changes: list[Change] = field(default_factory=list[Change])
     told: set[str] = field(default_factory=set[str])
     """Sessions that others are to look at."""
+    witness: str = ""
+    """A message that is there if, and only if, the transaction took place; empty where it stores none."""
     _messages: list[Row] = field(default_factory=list[Row])
     _parts: list[Row] = field(default_factory=list[Row])
 
@@ -162,6 +164,7 @@ class Batch:
         text = numbered(text, sequence)
         at = text_at(message, message.content, text)
         self._messages.append((*row, sequence, message.prev or None, at, text))
+        self.witness = self.witness or message.id
         if once:
             self.settled.add(once)
         self.told.add(message.session)

@@ -150,8 +150,11 @@ class Postgres:
             link.run("COMMIT")
 
     def committed(self, link: Link, mark: str) -> bool | None:
-        """What became of a transaction."""
-        row = link.one("SELECT pg_xact_status(CAST(:mark AS xid8))", {"mark": mark})
+        """What became of a transaction; one of which a crashed server has kept nothing did not happen."""
+        try:
+            row = link.one("SELECT pg_xact_status(CAST(:mark AS xid8))", {"mark": mark})
+        except errors.InvalidParameterValue:  # its number "is in the future": it is still to be given
+            return False
         return {"committed": True, "aborted": False}.get(str(row[0])) if row else None
 
     def foreign(self, link: Link) -> bool:

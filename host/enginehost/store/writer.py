@@ -192,7 +192,7 @@ class Writer:
             if self._database.fault(error) is not Fault.LOST:
                 self._back(link)
                 raise
-            if not self._took_place(link.mark):
+            if not self._took_place(link.mark, batch.witness):
                 raise _Lost from error
         return results, batch
 
@@ -212,8 +212,12 @@ class Writer:
             batch.settled = {row[0] for row in link.all(sql, {"keys": database.listed(keys)})}
         return batch
 
-    def _took_place(self, mark: str) -> bool:
-        """Whether a commit that was not answered is there. Raises :class:`OutcomeUnknown`."""
+    def _took_place(self, mark: str, witness: str) -> bool:
+        """Whether a commit that was not answered is there. Raises :class:`OutcomeUnknown`.
+
+        A server that crashed gives the number of a transaction of which it knows nothing to a later one, so
+        that what the number tells counts only with the ``witness``.
+        """
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
             self._drop()
@@ -226,8 +230,11 @@ class Writer:
                 continue
             if found is None:
                 break
-            return found
+            return found and (not witness or self._is_there(witness))
         raise OutcomeUnknown("the database went away in the middle of a commit")
+
+    def _is_there(self, message: str) -> bool:
+        return bool(self._connected().one("SELECT 1 FROM messages WHERE id = :id", {"id": message}))
 
     def _connected(self) -> Link:
         if self._link is None:

@@ -217,6 +217,44 @@ async def test_a_server_that_is_not_there_is_told_without_the_password() -> None
     assert told.value.hint
 
 
+async def test_a_commit_counts_as_done_by_what_it_stored_not_by_a_number_given_anew(
+    start_postgres: Callable[[Path], Any], owner: Owner, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = start_postgres(Path(folder) / "data")
+        store = SqlStore(server.get_uri())
+        await store.open()
+        try:
+            await store.append(session, [user("first")], owner)
+            database: Any = store._database
+            commit = database.commit
+            numbers = [
+                "(SELECT xmin::text FROM messages LIMIT 1)",
+                "'999999'",
+            ]  # another's, one yet to be given
+
+            def crashes(link: Any, flush: Any, note: str) -> None:
+                if not numbers:
+                    return commit(link, flush, note)
+                flush()
+                number = link.raw.execute(f"SELECT {numbers.pop(0)}").fetchone()[0]
+                link.raw.close()
+                link.mark = number
+                raise psycopg.OperationalError("the server closed the connection")
+
+            monkeypatch.setattr(database, "commit", crashes)
+            await store.append(session, [user("second")], owner)
+            assert not numbers
+            assert [row.content for row in await store.history(session, owner)] == ["first", "second"]
+        finally:
+            await store.close()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                server.cleanup()
+
+
 async def test_a_server_that_restarts_in_the_middle_loses_nothing(
     start_postgres: Callable[[Path], Any], owner: Owner, session: str
 ) -> None:
