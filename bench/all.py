@@ -20,6 +20,8 @@ BENCHMARKS = (
     "worker_calls",
     "load_files",
     "specs",
+    "monitoring",
+    "narrowing",
     "store",
     "cli_start",
     "llm_stream",
@@ -28,6 +30,7 @@ BENCHMARKS = (
     "bus_directory",
     "bus_replicas",
     "bus_others",
+    "network",
 )
 
 if __name__ == "__main__":

@@ -99,6 +99,27 @@ class FunctionCapability(IdlStruct, typename="FunctionCapability"):
     service_name: types.bounded_str[256]
 
 
+@dataclass
+@annotations.appendable
+@annotations.autoid("sequential")
+class ChainEvent(IdlStruct, typename="ChainEvent"):
+    """What a host tells of a call."""
+
+    chain_id: types.bounded_str[128]
+    annotations.key("chain_id")
+    call_id: types.bounded_str[128]
+    interface_id: types.bounded_str[128]
+    primary_agent_id: types.bounded_str[128]
+    specialized_agent_ids: types.bounded_str[2048]
+    function_id: types.bounded_str[128]
+    query_id: types.bounded_str[128]
+    timestamp: types.int64
+    event_type: types.bounded_str[128]
+    source_id: types.bounded_str[128]
+    target_id: types.bounded_str[128]
+    status: types.int32
+
+
 class Bare:
     """A participant with the network settings of a host, and threads that take what comes."""
 

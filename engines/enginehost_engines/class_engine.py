@@ -15,6 +15,7 @@ from enginehost_engines.worker_engine import WorkerEngine
 from enginehost_engines.worker_keys import MemoryKey
 
 if TYPE_CHECKING:
+    from enginehost.agents.facts import AgentFacts
     from enginehost.agents.python_agent import WorkerAgent
 
 
@@ -47,6 +48,8 @@ class ClassEngine(WorkerEngine):
         self._functions: tuple[Function, ...] = ()
         self.agent: WorkerAgent | None = None
         """Where the class is an agent: what its tools in the process are tools of."""
+        self.facts: AgentFacts | None = None
+        """Where the class is an agent that answers without a session: what it says of itself."""
         self._own_files: tuple[Path, ...] = (self._class.file,) if self._class.file else ()
 
     def own_files(self) -> Sequence[Path]:
@@ -87,6 +90,10 @@ class ClassEngine(WorkerEngine):
 
             self.agent = WorkerAgent(self.context, told, self._functions)
             self._functions = self.agent.functions()
+        if facts := info.get("facts"):
+            from enginehost.agents.facts import AgentFacts
+
+            self.facts = AgentFacts(**facts)
         own = (self._class.file,) if self._class.file else ()
         named = self.agent.watched() if self.agent is not None else ()
         self._own_files = tuple(dict.fromkeys((*own, *named, *info["watched"])))

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from enginehost.agents.python_agent import Agent
     from enginehost.agents.typed_tools import tool
     from enginehost.caller import Caller
     from enginehost.engine import (
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
         Limits,
     )
     from enginehost.errors import EngineHostError
+    from enginehost.genesis.agent import Agent
+    from enginehost.genesis.interface import Interface
+    from enginehost.genesis.service import Service
     from enginehost.host import Host
     from enginehost.record import CallRecord
     from enginehost.settings import HostSettings
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Agent": "agents.python_agent",
+    "Agent": "genesis.agent",
     "AbstractFunctionEngine": "engine",
     "Call": "engine",
     "CallRecord": "record",
@@ -42,7 +44,9 @@ _HOMES = {
     "HostSettings": "settings",
     "HostSync": "sync",
     "IFunctionEngine": "engine",
+    "Interface": "genesis.interface",
     "Limits": "engine",
+    "Service": "genesis.service",
     "tool": "agents.typed_tools",
 }
 
@@ -61,7 +65,9 @@ __all__ = [
     "HostSettings",
     "HostSync",
     "IFunctionEngine",
+    "Interface",
     "Limits",
+    "Service",
     "__version__",
     "tool",
 ]

@@ -27,7 +27,7 @@ from enginehost.record import Recorder, Stats, keep_places
 from enginehost.runtime import Runtime
 from enginehost.safe_text import Redact, class_name, explain, make_safe
 from enginehost.signature import UNREAD, FunctionSignature
-from enginehost.trace_context import NO_TRACE, TraceContext
+from enginehost.trace_context import NO_TRACE, TRACE, TraceContext
 from enginehost.values import NotJson
 
 _MOST_NAME = 200
@@ -146,6 +146,8 @@ class Admission:
         with a request.
         """
         current = CURRENT.get()
+        if current is None and not arrived.trace:
+            arrived = TRACE.get()
         span, trace, parent = getrandbits(64) or 1, arrived.trace, arrived.parent
         if current is None:
             return Call(name, caller or LOCAL, None, span, trace or getrandbits(128) or 1, parent, arrived)

@@ -14,6 +14,8 @@ class Caller:
     ``subject`` is a stable name (a token's name, a JWT's ``sub``), ``tenant`` separates customers,
     ``scopes`` are what the proof grants, ``face`` is the way in (``python``, ``cli``, ``http``,
     ``mcp``, ``databus``), ``claims`` what the issuer said besides (never used by the policy).
+    ``agent`` is the agent that asks on their behalf, where one does; over the databus an unsigned request
+    only claims it.
     ``may_prove``: an anonymous caller who could show a proof here is asked for one, where it meets what
     it may not see.
     """
@@ -25,6 +27,7 @@ class Caller:
     authenticated: bool = True
     claims: Mapping[str, Any] = field(default_factory=dict, compare=False)
     may_prove: bool = field(default=False, compare=False)
+    agent: str = ""
 
 
 def anonymous(face: str, *, may_prove: bool = False) -> Caller:

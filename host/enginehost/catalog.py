@@ -182,6 +182,10 @@ Listener = Callable[[Sequence[Change]], None]
 """Hears of changes, on the host's event loop; it must not block."""
 
 
+OTHERS = "databus"
+"""The kind of the engines that stand for what other hosts on the databus offer."""
+
+
 class Catalog:
     """Functions by name and engines by id, with events.
 

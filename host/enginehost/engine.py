@@ -388,16 +388,21 @@ def _without_call(execute: Callable[..., Any]) -> Run:
 
 
 def make_engine(engine_class: Callable[..., Any], context: EngineContext, config: Any) -> Any:
-    """An engine of a class. Raises :class:`ConfigError` where its constructor takes something else."""
+    """An engine of a class. Raises :class:`ConfigError` where its constructor takes something else.
+
+    A class whose constructor has a shape of its own (a service) says by ``in_host`` how it is made.
+    """
+    make: Callable[..., Any] = getattr(engine_class, "in_host", engine_class)
     try:
-        return engine_class(context, config)
+        return make(context, config)
     except TypeError as error:
         try:
             signature = inspect.signature(engine_class)
         except (TypeError, ValueError):
             raise error from None
         try:
-            signature.bind(context, config)
+            own_shape = make is not engine_class and not signature.parameters
+            signature.bind(*(() if own_shape else (context, config)))
         except TypeError:
             text = f"{getattr(engine_class, '__name__', engine_class)} cannot be made: it takes {signature}"
             hint = "write def __init__(self, context, config): super().__init__(context, config)"

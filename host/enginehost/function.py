@@ -68,7 +68,8 @@ class Function:
 
     ``bind`` are arguments the host fills in (``FUNCTION_BIND``): constants, or ``$caller.subject``
     and its like; they stand in no spec. ``coerce_text`` lets every face send ``"7"`` where a number is
-    asked (SEMOSS-typed files, whose callers send text).
+    asked (SEMOSS-typed files, whose callers send text). ``service`` is the service under which the databus
+    offers it; empty: the host's own.
     """
 
     signature: FunctionSignature
@@ -78,6 +79,7 @@ class Function:
     bind: Mapping[str, Any] = field(default_factory=dict, repr=False)
     approval: Approval = Approval.NEVER
     coerce_text: bool = False
+    service: str = ""
 
 
 def run_mode(run: Callable[..., Any]) -> RunMode:

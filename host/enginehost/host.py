@@ -32,6 +32,7 @@ from enginehost.redaction import Redactor
 from enginehost.runtime import Runtime
 from enginehost.served_folder import folder_at
 from enginehost.settings import HostSettings, load_settings
+from enginehost.steps import Steps
 from enginehost.toolsets import ToolSets
 from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import encode
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from enginehost.databus import Databus, DatabusConfig
     from enginehost.llm.models import ModelInfo, Models
     from enginehost.llm.service import LLMService
+    from enginehost.model_tools import ModelTools, Own
+    from enginehost.monitoring.network import Count, Edge
+    from enginehost.narrowing import Embed, Narrowing
     from enginehost.signature import FunctionSignature
 
 _FOREVER = 10 * 365 * 86400.0
@@ -51,6 +55,13 @@ _FOREVER = 10 * 365 * 86400.0
 _NOT_STARTED = "the host does not run yet: use `async with Host(…) as host`, or `await host.start()`"
 
 _log = logging.getLogger("enginehost.host")
+
+
+def _keeps_values(settings: HostSettings, databus: Any) -> bool:
+    """Whether somebody is to be told arguments and results: the audit, recorded chains, monitors."""
+    monitors = getattr(databus, "event_values", settings.databus.event_values)
+    audit = settings.audit.values and settings.audit.path is not None
+    return audit or settings.record_chains == "values" or monitors
 
 
 class Host:
@@ -89,6 +100,7 @@ class Host:
         self._started = False
         self._tools = ToolSets(self.catalog)
         self._models: Models | None = None
+        self._narrowing: Narrowing | None = None
         self._agents: HostAgents | None = None
         self._policy_source = PolicySource(settings, databus)
         self._recorder = Recorder((), lossless=settings.audit.path is not None)
@@ -99,7 +111,7 @@ class Host:
             default_timeout=settings.default_timeout or _FOREVER,
             max_result_bytes=settings.max_result_bytes,
             max_in_flight=settings.max_in_flight,
-            keep_values=settings.audit.values and settings.audit.path is not None,
+            keep_values=_keeps_values(settings, databus),
             redact=self.redactor,
         )
         self._invoker.not_yet = _NOT_STARTED
@@ -237,19 +249,37 @@ class Host:
         """
         self._invoker.refuse(call, error, peer=peer)
 
-    def watch_starts(self, heard: Callable[[Call], None] | None) -> None:
-        """For the databus: tell ``heard`` of each call that begins, on the event loop; ``None``: nobody.
+    def watch_starts(self, heard: Callable[[Call], None]) -> Callable[[], None]:
+        """For monitors: tell ``heard`` of each call that begins, until the returned function is called.
 
-        It runs on the call path, and must neither wait nor raise.
+        It runs on the call path, on the event loop, and must neither wait nor raise.
         """
-        self._invoker.tracing.watch(heard)
+        return self._invoker.tracing.watch(heard)
+
+    @property
+    def steps(self) -> Steps:
+        """For monitors: tells of the steps of chains that are no calls of functions."""
+        return self._invoker.tracing.steps
 
     def watch_ends(self, sink: Sink) -> Callable[[], None]:
-        """For the databus: give ``sink`` the records of calls, on the thread that writes them.
+        """For monitors: give ``sink`` the records of calls, on the thread that writes them.
 
         Until the returned function is called.
         """
         return self._recorder.add(sink)
+
+    def place(self) -> tuple[str, str]:
+        """For monitors: the host's id on the databus and which start of it this is; ``local`` on none."""
+        return (self.bus.place if self.bus is not None else None) or ("local", "")
+
+    def called(self) -> Mapping[Edge, Count]:
+        """For monitors: who called whom since the host started."""
+        network = self._life.network
+        return network.edges() if network is not None else {}
+
+    def recorded(self) -> Mapping[str, int] | None:
+        """For monitors: how many events of chains were recorded and dropped; ``None`` where none are."""
+        return self._life.chains.writer.describe() if self._life.chains is not None else None
 
     # What there is
 
@@ -304,6 +334,53 @@ class Host:
         Raises ``InvalidRequest`` for an unknown kind.
         """
         return self._tools.specs(kind, self.functions(caller, tags))
+
+    async def tools_for_model(
+        self,
+        query: str = "",
+        kind: str = "openai",
+        *,
+        caller: Caller | None = None,
+        tags: Iterable[str] = (),
+        most: int | None = None,
+        own: Iterable[Own] = (),
+        keep: Iterable[str] = (),
+        classifier: str | Embed = "bm25",
+    ) -> ModelTools:
+        """What a model may call now: functions and agents, also of other hosts, and tools of your own.
+
+        Those that ``caller`` may view and call, with one of ``tags`` where there are any. With a ``query``
+        those that fit it, the best first; else all, by name; at most ``most``. ``own`` (functions or their
+        signatures, which you run yourself) come first and are always among them, and so are the functions
+        named in ``keep``. An own tool hides a function of its name. ``classifier`` is ``bm25``,
+        ``embedding:ENGINE``, ``llm:MODEL``, or what gives vectors of texts; one that fails is replaced by
+        ``bm25``, and the log says so once.
+
+        Raises ``InvalidRequest`` for an unknown kind or classifier.
+        """
+        from enginehost.model_tools import tools_for_model
+
+        return await tools_for_model(
+            self,
+            self._tools,
+            query,
+            kind,
+            caller=caller or LOCAL,
+            tags=tags,
+            most=most,
+            own=own,
+            keep=keep,
+            classifier=classifier,
+        )
+
+    @property
+    def narrowing(self) -> Narrowing:
+        """What chooses among many functions those that fit a query."""
+        if self._narrowing is None:
+            from enginehost.narrowing import Narrowing
+
+            self._narrowing = Narrowing(self.catalog, self.llm, lambda name: self.llm(name).embed)
+        return self._narrowing
 
     def resolve(self, name: str, kind: str | None = None, *, caller: Caller | None = None) -> str:
         """The function that a face of ``kind`` shows to ``caller`` as ``name``; else ``name`` itself.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from enginehost.databus import Databus, DatabusConfig
     from enginehost.host import Host
     from enginehost.invoke import Invoker
+    from enginehost.monitoring.network import Network
+    from enginehost.monitoring.recorder import ChainRecorder
 
 _LOOK_FOR_TRACER_SECONDS = 1.0
 
@@ -67,6 +69,8 @@ class HostLife:
         self._faces: Faces | None = None
         self._bus_problems: list[Diagnostic] = []
         self._tracing_task: asyncio.Task[None] | None = None
+        self.chains: ChainRecorder | None = None
+        self.network: Network | None = None
         self._ending = asyncio.Lock()
         """One stop at a time: a second waits for the first, and ends what it left."""
         self._at_end = ExitStack()
@@ -88,6 +92,7 @@ class HostLife:
         finally:
             self._invoker.not_yet = ""
         await self._start_bus()
+        await self._start_recording()
         await self._faces.start(self._host)
 
     async def stop(self, drain: float) -> None:
@@ -108,6 +113,8 @@ class HostLife:
                 self._tracing_task.cancel()
                 await asyncio.wait({self._tracing_task})
             await asyncio.get_running_loop().run_in_executor(None, self._invoker.recorder.stop)
+            if self.chains is not None:
+                await asyncio.to_thread(self.chains.stop)
             self._at_end.close()
 
     def problems(self) -> list[Diagnostic]:
@@ -165,6 +172,16 @@ class HostLife:
         host, transports = self._host, self._contributions.transports
         self.bus, self._bus_problems = await join_bus(host, self._databus, host.settings, transports)
 
+    async def _start_recording(self) -> None:
+        """Keep the book of who called whom and, where the settings say so, record chains."""
+        from enginehost.monitoring.network import Network
+
+        host = self._host
+        self.network = Network(host)
+        if host.settings.record_chains != "off":
+            self.chains = await asyncio.to_thread(_recorder_of, host)
+            self.chains.start()
+
     def _unknown_faces(self) -> list[Diagnostic]:
         return unknown_faces(self._host.policy, self._contributions.faces)
 
@@ -173,3 +190,15 @@ class HostLife:
             self._host.reload_policy()
         except ConfigError as error:
             _log.error("the policy file is wrong and the old policy stays: %s", error)
+
+
+def _recorder_of(host: Host) -> ChainRecorder:
+    from enginehost.monitoring.recorder import ChainRecorder
+    from enginehost.monitoring.writer import ChainWriter
+    from enginehost.store.place import database_url
+
+    settings = host.settings
+    url = database_url(settings.store.url, settings.state_dir)
+    writer = ChainWriter(url, days=settings.chain_days, lock_timeout=settings.store.lock_timeout)
+    writer.open()
+    return ChainRecorder(host, writer, host.place, values=settings.record_chains == "values")

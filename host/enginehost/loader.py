@@ -264,7 +264,7 @@ class Loader:
         if engine_class.requires_signature and context.signature is None:
             return
         try:
-            engine_class(context, keys.config)
+            make_engine(engine_class, context, keys.config)
         except ConfigError as error:
             key = spelling(declaration, model, _key_of(error))
             readable = key in declaration and key not in keys.unread and not declaration.is_unresolved(key)

@@ -82,7 +82,14 @@ class Policy:
         latest, known = self._latest
         if caller is not latest:  # most calls are of a caller that calls again
             known = self._callers.get(
-                (caller.subject, caller.scopes, caller.face, caller.tenant, caller.authenticated)
+                (
+                    caller.subject,
+                    caller.scopes,
+                    caller.face,
+                    caller.tenant,
+                    caller.authenticated,
+                    caller.agent,
+                )
             )
             if known is not None:
                 self._latest = caller, known
@@ -112,9 +119,8 @@ class Policy:
         decisions = self._groups.setdefault(group, {})
         if len(self._callers) >= _MAX_CALLERS:
             self._callers.clear()
-        self._callers[caller.subject, caller.scopes, caller.face, caller.tenant, caller.authenticated] = (
-            decisions
-        )
+        known_by = (caller.subject, caller.scopes, caller.face, caller.tenant, caller.authenticated)
+        self._callers[*known_by, caller.agent] = decisions
         self._latest = caller, decisions
         if len(decisions) >= _MAX_FUNCTIONS:
             decisions.clear()
@@ -144,6 +150,7 @@ class _Compiled:
     """One rule, ready to be asked."""
 
     __slots__ = (
+        "_agents",
         "_faces",
         "_functions",
         "_known",
@@ -166,6 +173,7 @@ class _Compiled:
         self._subjects = _matcher(rule.subjects)
         self._tenants = _matcher(rule.tenants)
         self._faces = _matcher(rule.faces)
+        self._agents = _matcher(rule.agents)
         self._functions = _matcher(rule.functions)
         self._tags = _matcher(rule.tags)
         self._scopes = _scope_matcher(rule.scopes)
@@ -178,7 +186,16 @@ class _Compiled:
             and (self._tenants is None or self._tenants(caller.tenant))
             and (self._faces is None or self._faces(caller.face))
             and (self._scopes is None or self._scopes(caller.scopes))
+            and (self._agents is None or (self._agents(caller.agent) and self._believes(caller)))
         )
+
+    def _believes(self, caller: Caller) -> bool:
+        """Whether an agent asks, and is the one that it is said to be.
+
+        Who does not sign on the databus may claim any: that takes rights, and never gives them.
+        """
+        claims = caller.face == "databus" and not caller.authenticated
+        return caller.agent != "" and (self.denies != 0 or not claims)
 
     def covers(self, signature: FunctionSignature, *, in_doubt: bool) -> bool:
         """Whether the rule is about this function; ``in_doubt`` is the answer about what is unread of it."""

@@ -56,6 +56,11 @@ class Rule(Section):
     scopes: Patterns | None = Field(default=None, description="Scopes, one of which the proof grants.")
     tenants: Patterns | None = Field(default=None, description="Tenants of callers.")
     faces: Patterns | None = Field(default=None, description="Ways in: python, cli, http, mcp, databus, …")
+    agents: Patterns | None = Field(
+        default=None,
+        description="Names of agents that ask on the caller's behalf. An allow rule believes a host on the"
+        " databus only where it signs.",
+    )
     functions: Patterns | None = Field(default=None, description="Names of functions; all when left out.")
     tags: Patterns | None = Field(default=None, description="Tags, one of which the function has.")
 

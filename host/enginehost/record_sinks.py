@@ -32,4 +32,5 @@ def open_sinks(
         audit = AuditFile(settings.audit.path, values=settings.audit.values, redact=redactor)
         at_end.callback(audit.close)
         sinks.append(audit)
-    return sinks + [each(observe, redactor) for observe in observers]
+    told = settings.audit.values and settings.audit.path is not None
+    return sinks + [each(observe, redactor, values=told) for observe in observers]

@@ -160,6 +160,10 @@ class DatabusSettings(Section):
     events: bool = Field(
         default=True, description="Whether calls, functions and the log are told to monitors that listen."
     )
+    event_values: bool = Field(
+        default=False,
+        description="Whether monitors are told arguments, results, questions and answers too.",
+    )
     log_level: Literal["auto", "debug", "info", "warning", "error", "off"] = Field(
         default="auto",
         description="The least severe line of the log that monitors are told; off: none; "
@@ -298,6 +302,14 @@ class StoreSettings(Section):
         return value
 
 
+def _switch(value: Any) -> Any:
+    """A word that YAML takes for a truth value."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+RecordChains = Annotated[Literal["off", "on", "values"], BeforeValidator(_switch)]
+
+
 def default_state_dir(environ: Mapping[str, str]) -> Path:
     """``$XDG_STATE_HOME/enginehost``, or ``~/.local/state/enginehost`` (XDG Base Directory)."""
     base = environ.get("XDG_STATE_HOME", "")
@@ -379,6 +391,14 @@ class HostSettings(Section):
     secrets: SecretsSettings = Field(default=SecretsSettings(), description="Where secrets are looked up.")
     store: StoreSettings = Field(
         default=StoreSettings(), description="The database of sessions; a URL will do."
+    )
+    record_chains: RecordChains = Field(
+        default="off",
+        description="Whether the steps of chains are kept in the database of sessions, for `enginehost "
+        "chains`, `replay` and `why`; values: with what went in and came out.",
+    )
+    chain_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=7, description="Days after their last step for which chains are kept; null: for ever."
     )
     state_dir: UserPath = Field(
         default_factory=_state_dir, description="Where the host keeps its id; $XDG_STATE_HOME/enginehost."

@@ -80,7 +80,7 @@ def unknown_variables(
     model: type[BaseModel], environ: Mapping[str, str], known: Iterable[str] = ()
 ) -> list[Diagnostic]:
     """Warnings for ``ENGINEHOST_*`` variables that set nothing; ``known`` are prefixes of others' names."""
-    prefixes = (f"{PREFIX}CONFIG", f"{PREFIX}SECRET_", *known)
+    prefixes = (f"{PREFIX}CONFIG", f"{PREFIX}FOLDER", f"{PREFIX}SECRET_", *known)
     return [
         Diagnostic(
             name, 0, 0, Severity.WARNING, "unknown-variable", f"{name} sets nothing",

@@ -65,11 +65,11 @@ def line(
             more["cause"] = text
     start = b"%b,%b" % (known, _encoded(more)[1:-2]) if more else known
     if values:
-        return b'%b,"arguments":%b,"result":%b}\n' % (start, _bounded(arguments), _bounded(result))
+        return b'%b,"arguments":%b,"result":%b}\n' % (start, bounded(arguments), bounded(result))
     return start + b"}\n"
 
 
-def _bounded(value: Any) -> bytes:
+def bounded(value: Any) -> bytes:
     """A value as JSON; what is too long is the beginning of its text, marked, with the length it has."""
     try:
         data = orjson.dumps(value, default=str)
@@ -258,14 +258,15 @@ class AuditFile:
         return lost
 
 
-def each(observe: Callable[[CallRecord], None], redact: Redact = str) -> Sink:
-    """A sink that gives a plugin's ``observe_call`` one record at a time."""
+def each(observe: Callable[[CallRecord], None], redact: Redact = str, *, values: bool = True) -> Sink:
+    """A sink that gives a plugin's ``observe_call`` one record at a time; ``values``: with content."""
 
     def sink(records: Sequence[RawRecord]) -> None:
         failures: list[BaseException] = []
         for record in records:
             try:
-                observe(call_record(record, redact))
+                told = record if values else record._replace(arguments=None, result=None)
+                observe(call_record(told, redact))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary
                 failures.append(error)
         if failures:

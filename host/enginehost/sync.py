@@ -16,6 +16,7 @@ from enginehost.host import Host
 
 if TYPE_CHECKING:
     from enginehost.catalog import Entry
+    from enginehost.model_tools import ModelTools
 
 T = TypeVar("T")
 _END = object()
@@ -139,6 +140,10 @@ class HostSync:
     def tools(self, kind: str = "openai", *, tags: Iterable[str] = ()) -> list[dict[str, Any]]:
         """The functions as tools of one kind."""
         return self._run(_in_loop(lambda: self._host.tools(kind, tags=tags)))
+
+    def tools_for_model(self, query: str = "", kind: str = "openai", **options: Any) -> ModelTools:
+        """See :meth:`enginehost.host.Host.tools_for_model`."""
+        return self._run(self._host.tools_for_model(query, kind, **options))
 
     def _serve(self, started: Future[None]) -> None:
         """The thread: runs the loop until it is stopped, then ends what is left on it."""

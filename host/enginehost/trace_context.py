@@ -6,6 +6,7 @@ Faces read it (``traceparent``, ``tracestate``) and make the call with it.
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from typing import NamedTuple
 
 _TRACEPARENT = re.compile(
@@ -32,6 +33,9 @@ class TraceContext(NamedTuple):
 
 
 NO_TRACE = TraceContext()
+
+TRACE: ContextVar[TraceContext] = ContextVar("enginehost_trace", default=NO_TRACE)
+"""The step (a turn, a tool) in which code runs here, where it runs in no call: what begins is below it."""
 
 
 def read_trace(traceparent: str, tracestate: str = "") -> TraceContext:

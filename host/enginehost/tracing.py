@@ -12,24 +12,35 @@ from typing import Any
 from enginehost.engine import CURRENT, Call
 from enginehost.errors import EngineHostError
 from enginehost.record import error_line
-from enginehost.trace_context import state_members
+from enginehost.steps import Steps
+from enginehost.trace_context import TraceContext, state_members
 
 
 class Tracing:
-    """Starts and ends the span of a call, and tells of its start. ``on``: somebody watches at all."""
+    """Starts and ends the span of a call, and tells of its start. ``on``: somebody watches at all.
+
+    ``steps`` tells of what else a chain is made of.
+    """
 
     def __init__(self) -> None:
         self.on = False
+        self.steps = Steps()
         self._tracer: Any = None
-        self._heard: Callable[[Call], None] | None = None
+        self._heard: tuple[Callable[[Call], None], ...] = ()
 
-    def watch(self, heard: Callable[[Call], None] | None) -> None:
-        """Tell ``heard`` of each call that starts, with its final ids; ``None``: nobody any more.
+    def watch(self, heard: Callable[[Call], None]) -> Callable[[], None]:
+        """Tell ``heard`` of each call that starts, with its final ids, until the returned function is called.
 
         It runs on the call path, and must neither wait nor raise.
         """
-        self._heard = heard
-        self.on = heard is not None or self._tracer is not None
+        self._heard = (*self._heard, heard)
+        self.on = True
+
+        def remove() -> None:
+            self._heard = tuple(one for one in self._heard if one is not heard)
+            self.on = bool(self._heard) or self._tracer is not None
+
+        return remove
 
     @property
     def tracer(self) -> Any:
@@ -43,7 +54,7 @@ class Tracing:
         provider = trace.get_tracer_provider()
         no_op = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
         self._tracer = None if no_op else provider.get_tracer("enginehost")
-        self.on = self._heard is not None or self._tracer is not None
+        self.on = bool(self._heard) or self._tracer is not None
 
     def start(self, call: Call, *, current: bool = True) -> Any:
         """A span for ``call``, if calls are traced; give what is not ``None`` to :meth:`end`.
@@ -54,8 +65,8 @@ class Tracing:
         consumer may close it from another context.
         """
         started = None if self._tracer is None else self._span(call, current=current)
-        if self._heard is not None:
-            self._heard(call)
+        for heard in self._heard:
+            heard(call)
         return started
 
     def _span(self, call: Call, *, current: bool) -> Any:
@@ -104,14 +115,27 @@ def _above(call: Call) -> Any:
 
 
 def _remote(call: Call) -> Any:
+    arrived = call.arrived
+    return _span_context(TraceContext(call.trace, call.parent, arrived.sampled, arrived.state))
+
+
+def context_below(above: TraceContext) -> Any:
+    """The context of a span below the step ``above``; ``None`` (what runs now) where there is none."""
+    if not (above.trace and above.parent):
+        return None
     from opentelemetry import trace
 
-    arrived = call.arrived
-    flags = trace.TraceFlags.SAMPLED if arrived.sampled else trace.TraceFlags.DEFAULT
+    return trace.set_span_in_context(trace.NonRecordingSpan(_span_context(above)))
+
+
+def _span_context(above: TraceContext) -> Any:
+    from opentelemetry import trace
+
+    flags = trace.TraceFlags.SAMPLED if above.sampled else trace.TraceFlags.DEFAULT
     return trace.SpanContext(
-        call.trace,
-        call.parent,
+        above.trace,
+        above.parent,
         is_remote=True,
         trace_flags=trace.TraceFlags(flags),
-        trace_state=trace.TraceState(state_members(arrived.state)),
+        trace_state=trace.TraceState(state_members(above.state)),
     )

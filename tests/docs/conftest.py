@@ -41,7 +41,11 @@ _EXIT_CODE = re.compile(r"# exit code (\d+)")
 _BACKGROUND = re.compile(r"(enginehost run|make run|python smss/services/weather_service\.py)\b[^\n]*\n")
 _EXPORT = re.compile(r"^export .*$", re.MULTILINE)
 _VARIABLE = re.compile(r"(\w+)=([\w-]+)")
-_NOT_RUN = {"make test": "runs this test", "make check": "is run beside the tests"}
+_NOT_RUN = {
+    "make test": "runs this test",
+    "make check": "is run beside the tests",
+    "make demo-network": "tests/examples runs it",
+}
 
 
 @dataclass(frozen=True)
@@ -322,7 +326,8 @@ def follow(tmp_path: Path, dds_domain: int, models: int) -> Iterator[Callable[[s
     sites: list[Site] = []
 
     def through(page: str) -> None:
-        bus = any(word in page for word in ("cyclonedds", "--bus", "import Client", "enginehost databus"))
+        words = ("cyclonedds", "--bus", "import Client", "enginehost databus", "enginehost monitor")
+        bus = any(word in page for word in words)
         if bus:
             pytest.importorskip("cyclonedds")
         site = Site(tmp_path, dds_domain, bus, model_port=models)

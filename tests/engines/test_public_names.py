@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = {
     "enginehost",
     "enginehost.agents.contract",
+    "enginehost.agents.facts",
     "enginehost.agents.harnesses",
     "enginehost.agents.python_agent",
     "enginehost.agents.stages",
@@ -50,7 +51,7 @@ PUBLIC = {
     "enginehost.values",
     "enginehost.yaml_document",
 }
-FOR_PLUGINS = PUBLIC | {"enginehost.databus", "enginehost.hooks"}
+FOR_PLUGINS = PUBLIC | {"enginehost.databus", "enginehost.databus.types", "enginehost.hooks"}
 """Beside engines a plugin adds transports and what else the hooks say."""
 SOURCES = [
     *((path, PUBLIC) for folder in ("engines", "smss") for path in (ROOT / folder).rglob("*.py")),

@@ -73,6 +73,9 @@ class Wire:
     async def watch(self, watcher: Any) -> None:
         """Nobody else is on this bus."""
 
+    async def follow(self, topic: str, watcher: Any) -> None:
+        """Nobody else is on this bus."""
+
     def listened(self, topic: str) -> bool:
         return False
 

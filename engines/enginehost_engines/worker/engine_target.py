@@ -44,9 +44,9 @@ class EngineClass(Target):
         self._functions: dict[str, Function] = {}
 
     async def open(self) -> None:
-        """Open the engine; an agent is opened by the host."""
-        if not hasattr(self._engine, "as_agent"):
-            await self._engine.open()
+        """Open the engine; of an agent, whose turns the host runs, only what its tools need."""
+        engine: Any = self._engine
+        await (engine.open() if _as_agent(engine) is None else engine.begin_agent())
 
     async def close(self) -> None:
         """Close the engine."""
@@ -55,12 +55,15 @@ class EngineClass(Target):
     def info(self) -> Any:
         """The functions and watched files there are now."""
         engine: Any = self._engine
-        as_agent = getattr(engine, "as_agent", None)  # the host runs it, with its tools from here
-        offered = engine.functions() if as_agent is None else engine.spec.functions
+        agent = _as_agent(engine)  # the host runs it, with its tools from here
+        offered = engine.functions() if agent is None else engine.spec.functions
         self._functions = {function.signature.name: function for function in offered}
         functions = [function_to_json(function) for function in self._functions.values()]
         told = {"functions": functions, "watched": list(self._engine.watched())}
-        return told if as_agent is None else told | {"agent": as_agent()}
+        if agent is not None:
+            return told | {"agent": agent}
+        facts = getattr(engine, "facts", None)  # of an agent that answers here, without the host's sessions
+        return told if facts is None else told | {"facts": dataclasses.asdict(facts)}
 
     def describe(self, function: str) -> str:
         """The mode that the engine gives."""
@@ -84,6 +87,11 @@ class EngineClass(Target):
     def _changed(self) -> None:
         if self.on_change is not None:
             self.on_change()
+
+
+def _as_agent(engine: Any) -> dict[str, Any] | None:
+    found = getattr(engine, "as_agent", None)
+    return found() if found is not None else None
 
 
 def _call(function: str, about: Mapping[str, Any]) -> Call:
@@ -151,6 +159,7 @@ def function_from_json(body: Mapping[str, Any], run: Run, mode: RunMode) -> Func
         bind=body["bind"],
         approval=Approval(body["approval"]),
         coerce_text=body["coerce_text"],
+        service=body["service"],
     )
 
 

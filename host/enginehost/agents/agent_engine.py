@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from enginehost.agents.asking import ask, ask_stream
 from enginehost.agents.building import Built
 from enginehost.agents.contract import AgentSpec
+from enginehost.agents.facts import AgentFacts
 from enginehost.agents.offers import agent_signature
 from enginehost.agents.skills import Skill
 from enginehost.engine import AbstractFunctionEngine, Call, Function, RunMode
@@ -29,6 +30,7 @@ class AgentEngine(AbstractFunctionEngine):
     requires_signature: ClassVar[bool] = False
     completes_signature: ClassVar[bool] = True
     spec: AgentSpec
+    facts: AgentFacts = AgentFacts()
     skill_library: Mapping[str, Skill] = {}
     streams: bool = False
     doubts: tuple[str, ...] = ()
@@ -38,7 +40,7 @@ class AgentEngine(AbstractFunctionEngine):
     def be(self, built: Built, *, streams: bool) -> None:
         """Be the agent that was built of keys and files."""
         self.spec, self.skill_library, self.version = built.spec, built.skills, built.version
-        self.streams, self._files = streams, tuple(built.files)
+        self.streams, self.facts, self._files = streams, built.facts, tuple(built.files)
 
     def watched(self) -> Sequence[Path]:
         """AGENT.md, the skills, and what else the agent was made of."""

@@ -22,7 +22,7 @@ from enginehost.store.port import Fence
 async def asked(host: AgentHost, turn: Turn, rows: Context) -> AsyncGenerator[Message, None]:
     """The model's answer; of the fallback model where the first fails before it has said anything."""
     spec, said = turn.spec, False
-    tools, rows = shown(turn.offered, turn.groups), as_shown(turn.groups, rows)
+    tools, rows = shown(turn), as_shown(turn, rows)
     names = [spec.model, spec.fallback_model] if spec.fallback_model else [spec.model]
     for name in names:
         try:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
+from enginehost.agents.chain import CHAIN, DECISION
 from enginehost.agents.contract import Agents, Session
+from enginehost.agents.rows import Decision
 from enginehost.caller import Caller
 from enginehost.errors import (
     CallCancelled,
     EngineHostError,
     EngineUnavailable,
     ExecutionFailed,
+    InvalidRequest,
+    Overloaded,
     TooLarge,
     error_from_json,
 )
@@ -44,7 +48,10 @@ async def ask(agents: Agents, name: str, message: str, conversation: str, caller
 async def ask_stream(
     agents: Agents, name: str, message: str, conversation: str, caller: Caller
 ) -> AsyncGenerator[str, None]:
-    """Likewise, text by text as the agent says it."""
+    """Likewise, text by text as the agent says it; what comes of a decision is said in one piece."""
+    if DECISION.get() is not None:
+        yield await ask(agents, name, message, conversation, caller)
+        return
     async with _turn(agents, name, message, conversation, caller) as (session, begun):
         now = begun
         async with aclosing(session.events(Position(begun.started_by))) as events:
@@ -63,6 +70,12 @@ async def _turn(
     agents: Agents, name: str, message: str, conversation: str, caller: Caller
 ) -> AsyncGenerator[tuple[Session, Run], None]:
     session = await agents.start(conversation or None, agent=name, owner=caller)
+    if (decided := DECISION.get()) is not None:
+        DECISION.set(None)
+        yield session, await _decided(session, decided)
+        return
+    if CHAIN.get() and await session.busy():  # it may be the turn that waits for this one
+        raise Overloaded(f"the conversation {session.id} of {name} is busy with another turn")
     run = await session.write(message)
     if run is None:
         raise ExecutionFailed(f"{name}: the message began no turn")
@@ -73,6 +86,36 @@ async def _turn(
         with suppress(EngineHostError):
             await session.cancel()
         raise
+
+
+async def _decided(session: Session, decided: Mapping[str, Any]) -> Run:
+    """Tell a turn that waits what a person decided at the other end. Raises ``InvalidRequest``."""
+    try:
+        await _decide(session, decided)
+    except InvalidRequest as error:
+        if error.detail.get("reason") not in ("no-question", "settled"):
+            raise  # else somebody here was faster: what came of it is the answer
+    run = await session.run()
+    if run is None:
+        raise InvalidRequest("nothing waits in this conversation", detail={"reason": "no-question"})
+    return run
+
+
+async def _decide(session: Session, decided: Mapping[str, Any]) -> None:
+    question, text = str(decided.get("question", "")), str(decided.get("text", ""))
+    match decided.get("decision"):
+        case Decision.APPROVE:
+            await session.approve(question)
+        case Decision.REJECT:
+            await session.reject(question, text)
+        case Decision.EDIT:
+            await session.edit(question, decided.get("args") or {})
+        case Decision.ANSWER:
+            await session.answer(question, text)
+        case "cancel":
+            await session.cancel()
+        case _:
+            raise InvalidRequest("a decision is approve, reject, edit, answer or cancel")
 
 
 def _is_said(message: Message) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from enginehost.agents.agent_file import AGENT_FILES, AgentFile, read_agent_file
 from enginehost.agents.config import EVERYTHING, AgentConfig, words
 from enginehost.agents.contract import AgentSpec
+from enginehost.agents.facts import AgentFacts
 from enginehost.agents.own_parts import harness, stages
 from enginehost.agents.skills import ALL_SKILLS, SKILL_FILE, Skill, SkillFolder, read_skills
 from enginehost.agents.stages import approval
@@ -24,12 +25,13 @@ _LONGEST_PATH = 200
 
 @dataclass(slots=True)
 class Built:
-    """A spec, the skills that its agent brings, and the files that it was made of."""
+    """A spec, the skills that its agent brings, the files that it was made of, and what it says of itself."""
 
     spec: AgentSpec
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
     files: list[Path] = field(default_factory=list[Path])
     version: str = ""
+    facts: AgentFacts = field(default_factory=AgentFacts)
 
 
 def build(
@@ -80,8 +82,10 @@ def build(
         on_unknown_outcome=config.on_unknown_outcome,
         approval=config.approval,
         harness=harness(config, context, files),
+        tools_most=config.tools_most,
+        tools_classifier=config.tools_classifier,
     )
-    return Built(spec, skills.skills, files, told.version if told else "")
+    return Built(spec, skills.skills, files, told.version if told else "", config.facts)
 
 
 def _joined(*texts: str) -> str:

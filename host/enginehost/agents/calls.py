@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from enginehost.agents import limits, offers
+from enginehost.agents.chain import DECISION
 from enginehost.agents.contract import OnLimit, Tool, UnknownOutcome
 from enginehost.agents.delegation import delegate
 from enginehost.agents.durable import DurableWriting
+from enginehost.agents.elsewhere import asked_elsewhere, next_decision, questions_here, waits_elsewhere
 from enginehost.agents.ledger import CallState
 from enginehost.agents.rows import (
     Decision,
@@ -29,13 +31,17 @@ from enginehost.agents.rows import (
     result,
     result_query,
 )
+from enginehost.agents.spans import Said
 from enginehost.agents.tool_runs import Partly, run_tool
-from enginehost.errors import EngineHostError
+from enginehost.errors import EngineHostError, OutcomeUnknown
 from enginehost.llm.message import Message, Role, Status, Type
 from enginehost.store.port import RunState, Settled
 
 if TYPE_CHECKING:
     from enginehost.agents.runner import Runner
+
+_MOST_LOST = 3
+"""How many times a call is made anew, without asking, whose host vanished."""
 
 _AT_ONCE = 64 * 1024
 """Characters of a result that are stored in one piece."""
@@ -43,12 +49,16 @@ _AT_ONCE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call that may run now. ``edited``: a person gave it these arguments."""
+    """A call that may run now. ``edited``: a person gave it these arguments.
+
+    ``decision``: it tells the agent of another host, which waits, what a person decided.
+    """
 
     state: CallState
     tool: Tool
     args: dict[str, Any]
     edited: bool = False
+    decision: Mapping[str, Any] | None = None
 
 
 class Calls:
@@ -59,11 +69,21 @@ class Calls:
         self._elsewhere: set[str] = set()
         """Calls of other agents whose turns wait for a person, so that this one does too."""
 
-    def standing(self) -> tuple[int, int, int]:
-        """Changes whenever there is something new to do: how many calls are open, and what was decided."""
+    def standing(self) -> tuple[int, int, int, int]:
+        """Changes whenever there is something new to do: open calls, lost ones, and what was decided."""
         ledger = self._runner.ledger
         decided = sum(len(state.decisions) for state in ledger.calls.values())
-        return len(ledger.open_calls()), decided, len(ledger.limit_decisions)
+        told = sum(len(one["sent"]) for one in self._waits().values())
+        lost = sum(self._lost().values())
+        return len(ledger.open_calls()), decided, len(ledger.limit_decisions), lost + told
+
+    def _lost(self) -> dict[str, int]:
+        """How many times each call went to a host that vanished before it answered."""
+        return self._runner.data.setdefault("lost", {})
+
+    def _waits(self) -> dict[str, dict[str, Any]]:
+        """Calls of agents of other hosts that wait for a person: of whom, where, and what was told."""
+        return self._runner.data.setdefault("waits", {})
 
     async def settle(self) -> bool:
         """Run what may run; ``True`` when every call has its result, ``False`` when the rest has to wait."""
@@ -137,6 +157,8 @@ class Calls:
             args = offers.check(tool, args)  # the rest is checked where it is called
         elif not isinstance(args, dict):
             offers.check(tool, args)
+        if asked_elsewhere(state) and state.id in self._waits():
+            return self._decided_here(state, tool)
         if needs and decided is None:
             asked = question(Question.APPROVAL, state.id, f"May {tool.name} run?", state.call)
             return None if state.questions else asked
@@ -145,6 +167,15 @@ class Calls:
         if tool.name in runner.spec.lazy_tools and not tool.agent:
             return lazy(state.call, tool, args)
         return Ready(state, tool, args, decided is Decision.EDIT)
+
+    def _decided_here(self, state: CallState, tool: Tool) -> Ready | None:
+        """What an agent of another host is told next; ``None`` where a person has not decided yet."""
+        told = self._waits()[state.id]
+        decision = next_decision(state, told["sent"])
+        if decision is None:
+            return None
+        said = {"message": "decision", "conversation_id": told["conversation_id"]}
+        return Ready(state, tool, said, decision=decision)
 
     async def _over(self, state: CallState) -> Message | bool | None:
         """Where this call is one too many: the row that says so, or ``True`` when a person is asked."""
@@ -163,9 +194,10 @@ class Calls:
         """A call that had begun when its process died, and whose function may not run twice."""
         wanted = self._runner.spec.on_unknown_outcome
         told = f"{tool.name} had begun when its process ended: nobody knows whether it took effect"
-        if wanted is UnknownOutcome.RETRY:
+        again = self._lost().get(state.id, 0) <= _MOST_LOST
+        if wanted is UnknownOutcome.RETRY and again:
             return Ready(state, tool, args)
-        if wanted is UnknownOutcome.FAIL:
+        if wanted in (UnknownOutcome.FAIL, UnknownOutcome.RETRY):
             return failure(state.call, told, "outcome_unknown")
         asked = state.outcome_question()
         match state.decided(asked):
@@ -213,33 +245,75 @@ class Calls:
         runner, call = self._runner, ready.state.call
         out = Result(self, call, {"edited": ready.args} if ready.edited else {})
         outcome = "ok"
-        with runner.agents.spans.tool(ready.tool.name, call.call_id) as span:
+        deciding = DECISION.set(ready.decision)
+        spans, said = runner.agents.spans, Said(wanted=ready.tool.own and runner.agents.spans.steps.values)
+        is_agent = offers.is_agent_of_another_host(runner.agents.host, ready.tool)
+        asker = runner.spec.name
+        with spans.tool(ready.tool.name, call.call_id, agent=is_agent, asker=asker, given=ready.args) as span:
             try:
-                pieces = run_tool(runner.agents.host, ready.tool, ready.args, runner.session.caller)
+                pieces = run_tool(runner.agents.host, ready.tool, ready.args, runner.session.asker)
                 async with aclosing(pieces):
                     async for text in pieces:
+                        said.add(text)
                         await out.write(text)
                 await out.finish()
             except Partly as partly:
                 outcome = partly.error.code
-                await out.finish(error=True)
+                if ready.tool.remote and waits_elsewhere(partly.error) and out.forget():
+                    await self._ask_here(ready, partly.error)
+                else:
+                    await out.finish(error=True)
+            except OutcomeUnknown as error:
+                outcome = error.code
+                if not ready.tool.remote or is_safe_again(ready.tool) or not out.forget():
+                    await out.fail(error)
+                else:
+                    await self._lose(ready.state)
             except EngineHostError as error:
                 outcome = error.code
-                await out.fail(error)
+                if ready.tool.remote and waits_elsewhere(error) and out.forget():
+                    await self._ask_here(ready, error)
+                else:
+                    await out.fail(error)
             except asyncio.CancelledError:
                 outcome = "cancelled"
                 if runner.breaks_off:
                     await out.cut(f"{ready.tool.name} was cancelled while it ran; it may have taken effect")
                 raise
             finally:
-                span(outcome)
+                DECISION.reset(deciding)
+                span(outcome, said.text)
                 self._counted(outcome)
+
+    async def _ask_here(self, ready: Ready, error: EngineHostError) -> None:
+        """An agent of another host waits for a person: who watches this session is asked."""
+        runner, state, waits = self._runner, ready.state, self._waits()
+        conversation = str(error.detail["conversation_id"])
+        about = waits.setdefault(
+            state.id, {"agent": ready.tool.name, "conversation_id": conversation, "sent": []}
+        )
+        if ready.decision is not None:
+            about["sent"].append(f"{state.id}~{ready.decision['question']}")
+        if rows := questions_here(state, ready.tool.name, error):
+            await runner.write(rows)
+        runner.data.get("begun", {}).pop(state.id, None)
+        state.begun = 0  # what it did is known: it waits
+        await runner.change(RunState.RUNNING)
+
+    async def _lose(self, state: CallState) -> None:
+        """The host that ran a call vanished: what happens now is for ``on_unknown_outcome`` to say."""
+        runner, lost = self._runner, self._lost()
+        lost[state.id] = lost.get(state.id, 0) + 1
+        begun: dict[str, int] = runner.data.setdefault("begun", {})
+        begun[state.id] = state.begun = -lost[state.id]  # no epoch: each loss is a question of its own
+        await runner.change(RunState.RUNNING)
 
     async def _ask_agent(self, ready: Ready) -> None:
         """Let another agent answer; its turn settles the call when it ends, perhaps days later."""
         runner = self._runner
         try:
-            with runner.agents.spans.tool(ready.tool.name, ready.state.id):
+            name, asker = ready.tool.name, runner.spec.name
+            with runner.agents.spans.tool(name, ready.state.id, agent=True, asker=asker, given=ready.args):
                 waits = await delegate(runner, ready.state.call, ready.tool.name, ready.args)
         except EngineHostError as error:
             self._counted(error.code)
@@ -289,6 +363,11 @@ class Result:
         self._size += len(text)
         if self._size > _AT_ONCE:
             await self._begin()
+
+    def forget(self) -> bool:
+        """Let go of what has come; ``False`` where some of it is stored already."""
+        self._parts, self._size = [], 0
+        return self._writing is None and not self._late
 
     async def finish(self, *, error: bool = False) -> None:
         """It is whole."""

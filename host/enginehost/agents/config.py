@@ -6,11 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat, PositiveInt
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from enginehost.agents.contract import ApprovalPolicy, OnLimit, ToolSelection, TurnLimits, UnknownOutcome
+from enginehost.agents.facts import AGENT_TYPE, AgentFacts
 from enginehost.agents.stages.passing import is_pattern
 from enginehost.config import BadValue, EngineConfig, lower_case
+from enginehost.errors import InvalidRequest
+from enginehost.narrowing import BM25, MOST_TOOLS, check_classifier
 
 EVERYTHING = "*"
 """In the place of names: all there are."""
@@ -34,7 +37,22 @@ def _check_approval(value: list[str]) -> list[str]:
     return value
 
 
+def _phrases(value: list[str] | str) -> list[str]:
+    """Words that may have blanks in them, from a JSON list or with commas between them."""
+    listed = value.split(",") if isinstance(value, str) else value
+    return list(dict.fromkeys(one for raw in listed if (one := " ".join(raw.split()))))
+
+
+def _check_classifier(value: str) -> str:
+    try:
+        return check_classifier(value)
+    except InvalidRequest as error:
+        text, _, hint = error.message.partition("; ")
+        raise BadValue(f"TOOLS_CLASSIFIER: {text}", hint=hint, reason="bad-value") from None
+
+
 Words = Annotated[list[str] | str, AfterValidator(_words)]
+Phrases = Annotated[list[str] | str, AfterValidator(_phrases)]
 
 
 class AgentConfig(EngineConfig):
@@ -65,6 +83,17 @@ class AgentConfig(EngineConfig):
         " commas), or `*` for all.",
     )
     tool_tags: Words = Field(default="", description="Functions with one of these tags, too.")
+    tools_most: NonNegativeInt = Field(
+        default=MOST_TOOLS,
+        description="Tools that the model is shown at most. Of more it sees those that the conversation has"
+        " called and those that fit what the user said last; all may be called. 0: shows all.",
+    )
+    tools_classifier: Annotated[str, AfterValidator(_check_classifier)] = Field(
+        default=BM25,
+        description="What finds the tools that fit: `bm25` (words; no model), `embedding:ENGINE` (a model"
+        " engine that gives embeddings), or `llm:MODEL` (a model that is asked). Where it fails, words"
+        " decide.",
+    )
     lazy_tools: Words = Field(
         default="",
         description="Read-only functions whose results are not stored but asked for again whenever the"
@@ -77,7 +106,9 @@ class AgentConfig(EngineConfig):
         " finds functions, `query` and `action` call them. (Providers take 128 tools at most.)",
     )
     agents: Words = Field(
-        default="", description="Other agents that it may ask, each in a conversation of its own."
+        default="",
+        description="Other agents that it may ask, each in a conversation of its own: of this host, or of"
+        " others on the databus.",
     )
     skills: Annotated[list[str] | str | None, AfterValidator(_words_or_none)] = Field(
         default=None,
@@ -104,8 +135,8 @@ class AgentConfig(EngineConfig):
     )
     on_unknown_outcome: Annotated[UnknownOutcome, BeforeValidator(lower_case)] = Field(
         default=UnknownOutcome.ASK,
-        description="What happens to a call whose process died while it ran, unless it may be repeated: `ask`"
-        " a person, `fail` it, or `retry`.",
+        description="What happens to a call whose process died while it ran, or whose host on the databus"
+        " vanished, unless it may be repeated: `ask` a person, `fail` it, or `retry`.",
     )
     stream: bool = Field(
         default=False, description="Whether its function gives the answer text by text, as the model says it."
@@ -127,6 +158,36 @@ class AgentConfig(EngineConfig):
         description="What happens at a limit: `stop` the turn with a notice, or `ask` a person whether it may"
         " go on as long again.",
     )
+
+    agent_type: str = Field(
+        default=AGENT_TYPE,
+        min_length=1,
+        max_length=128,
+        description="What kind of agent it is, for those who choose among agents on the databus:"
+        " `AGENT`, `SPECIALIZED_AGENT`, or a word of your own.",
+    )
+    specializations: Phrases = Field(
+        default="",
+        description="Its subjects, for those who choose (JSON list, or with commas). On the databus the first"
+        " one gives the agent's name as a tool: `weather` is `get_weather_info`.",
+    )
+    capabilities: Phrases = Field(
+        default="", description="What it can do, for those who choose (JSON list, or with commas)."
+    )
+    default_capable: bool = Field(
+        default=False, description="Whether it is to answer on the databus where nobody chose an agent."
+    )
+
+    @property
+    def facts(self) -> AgentFacts:
+        """What it says of itself to those who choose among agents."""
+        return AgentFacts(
+            self.agent_type,
+            tuple(_phrases(self.capabilities)),
+            tuple(_phrases(self.specializations)),
+            self.default_capable,
+            self.model,
+        )
 
     @property
     def selection(self) -> ToolSelection:

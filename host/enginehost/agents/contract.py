@@ -19,6 +19,7 @@ from enginehost.caller import Caller
 from enginehost.engine import Function
 from enginehost.llm.input import Row
 from enginehost.llm.message import Message, Usage
+from enginehost.narrowing import BM25, MOST_TOOLS, Embed
 from enginehost.signature import FunctionSignature
 from enginehost.store.port import Event, Owner, Position, Run
 
@@ -147,15 +148,23 @@ class AgentSpec:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     harness: Harness | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    tools_most: int = MOST_TOOLS
+    """Tools that the model is shown at most, those that fit what the user said; 0: all."""
+    tools_classifier: str | Embed = BM25
+    """What finds those: ``bm25``, ``embedding:ENGINE``, ``llm:MODEL``, or what gives vectors of texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that a turn offers: of the catalog, of the agent's own (``own``), or another ``agent``."""
+    """A function that a turn offers: of the catalog, of the agent's own (``own``), or another ``agent``.
+
+    ``remote``: another host on the databus runs it, which may vanish before it has answered.
+    """
 
     function: Function
     own: bool = False
     agent: bool = False
+    remote: bool = False
 
     @property
     def name(self) -> str:
@@ -179,8 +188,11 @@ class Turn:
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    """The tools that the model may call."""
     groups: Groups | None = None
-    """The offered functions that the model is shown as groups."""
+    """The offered functions that the model can have as groups."""
+    shown: Sequence[Tool] | None = None
+    """The tools that it is shown in this step, where they are many; ``None``: all that are in no group."""
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     stopped: str = ""
 
@@ -312,6 +324,14 @@ class Session(Protocol):
 
         Raises ``TooLarge`` where it has more bytes than the host's ``max_result_bytes``.
         """
+        ...
+
+    async def run(self) -> Run | None:
+        """The latest turn."""
+        ...
+
+    async def busy(self) -> bool:
+        """Whether a turn runs or waits."""
         ...
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from enginehost.agents.chain import CHAIN
 from enginehost.agents.contract import AgentSpec
 from enginehost.agents.rows import failure, result
 from enginehost.errors import InvalidRequest, UnknownSession, error_from_json
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from enginehost.agents.service import AgentService
     from enginehost.agents.session import AgentSession
 
-CHAIN: ContextVar[tuple[str, ...]] = ContextVar("enginehost_agents", default=())
-"""The agents whose tools run here now: one that is called as a function of the catalog comes after them."""
+__all__ = ["CHAIN", "chain_of", "deeper", "delegate", "tell"]
 
 _NAMESPACE = uuid.UUID("8c5b5c0e-6d0f-5a39-9a3c-5a1f3d6f0b77")
 

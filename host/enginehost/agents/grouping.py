@@ -2,28 +2,29 @@
 
 A model chooses badly among hundreds of tools, each costs tokens in every request, and providers take 128 at
 most. So where a turn offers more functions of the catalog than ``AgentSpec.group_tools_above``, the model is
-shown these three in their place, and finds the functions by words or in a list. What differs is only what it
+shown these three in their place (or beside those that fit, ``tools_most``), and finds the others by words
+or in a list. What differs is only what it
 sees: a call that it makes through ``query`` or ``action`` is stored, decided on by people, counted and run as
 a call of the function itself, and is shown to it again as a call through its group.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from enginehost.agents.contract import Tool
+from enginehost.agents.contract import Tool, Turn
 from enginehost.agents.offers import find, not_offered
-from enginehost.agents.word_search import Words
 from enginehost.call import Call
 from enginehost.engine import Annotations, Function, RunMode
 from enginehost.errors import InvalidArguments
 from enginehost.llm.message import Message, Type
 from enginehost.llm.passage import Batches, Context, Passage
+from enginehost.narrowing.document import document_of
+from enginehost.narrowing.index import Index
 from enginehost.signature import FunctionSignature
 
 DESCRIBE, QUERY, ACTION = "describe", "query", "action"
@@ -34,7 +35,6 @@ _NAMED = 20
 _PAGE = 100
 """Functions on a page of the list."""
 _LONGEST_LINE = 160
-_BETWEEN_WORDS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 _DESCRIBED = {
     "type": "object",
@@ -104,14 +104,16 @@ class Groups:
             yield _tool(self.action, text, _CALLED, self._explain)
 
     @cached_property
-    def _words(self) -> Words:
-        return Words([_searched(tool.function.signature) for tool in self.tools.values()])
+    def _index(self) -> Index:
+        index = Index()
+        for name, tool in self.tools.items():
+            index.put(name, document_of(tool.function.signature))
+        return index
 
     def _describe(self, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         if "search" in arguments:
-            scores = self._words.scores(_BETWEEN_WORDS.sub(" ", arguments["search"]))
-            best = sorted(zip(scores, self.tools, strict=True), key=lambda one: (-one[0], one[1]))[:_FOUND]
-            return {"functions": [self._whole(name) for score, name in best if score > 0]}
+            best = self._index.rank(arguments["search"])[:_FOUND]
+            return {"functions": [self._whole(name) for name, _ in best]}
         if "names" in arguments:
             return {"functions": [self._named(name) for name in arguments["names"]]}
         page, names = arguments.get("page", 1), sorted(self.tools)
@@ -154,10 +156,12 @@ def groups_of(offered: Mapping[str, Tool], above: int) -> Groups | None:
     return Groups(tools, *(_free(name, offered) for name in (DESCRIBE, QUERY, ACTION)))
 
 
-def shown(offered: Mapping[str, Tool], groups: Groups | None) -> list[FunctionSignature]:
-    """The tools that the model is told of."""
-    hidden: Mapping[str, Tool] = groups.tools if groups is not None else {}
-    return [tool.function.signature for name, tool in offered.items() if name not in hidden]
+def shown(turn: Turn) -> list[FunctionSignature]:
+    """The tools that the model is told of: those that were chosen, else all that are in no group."""
+    if turn.shown is not None:
+        return [tool.function.signature for tool in turn.shown]
+    hidden: Mapping[str, Tool] = turn.groups.tools if turn.groups is not None else {}
+    return [tool.function.signature for name, tool in turn.offered.items() if name not in hidden]
 
 
 def as_own(groups: Groups | None, message: Message) -> Message:
@@ -178,9 +182,15 @@ def as_own(groups: Groups | None, message: Message) -> Message:
     return replace(message, query={**query, "tool": tool.name, "args": args.get("arguments", {})})
 
 
-def as_shown(groups: Groups | None, rows: Context) -> Context:
-    """The rows of a context, with calls of functions in groups as calls through these."""
-    return rows if groups is None else Context(lambda form: _through_groups(groups, rows.batches(form)))
+def as_shown(turn: Turn, rows: Context) -> Context:
+    """The rows of a context, with calls of functions in groups as calls through these.
+
+    Where tools were chosen, those that the conversation has called are among them and stand as they are.
+    """
+    groups = turn.groups
+    if groups is None or turn.shown is not None:
+        return rows
+    return Context(lambda form: _through_groups(groups, rows.batches(form)))
 
 
 async def _through_groups(groups: Groups, batches: Batches) -> Batches:
@@ -212,12 +222,6 @@ def _free(name: str, offered: Mapping[str, Tool]) -> str:
     while name in offered:
         name = f"catalog_{name}"
     return name
-
-
-def _searched(signature: FunctionSignature) -> str:
-    """The words by which a function is found."""
-    said: Sequence[str] = (signature.name, signature.description, *signature.tags, *signature.properties)
-    return _BETWEEN_WORDS.sub(" ", " ".join(said))
 
 
 def _tool(name: str, text: str, parameters: Mapping[str, Any], run: Callable[..., Any]) -> Tool:

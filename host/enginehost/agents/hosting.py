@@ -10,7 +10,7 @@ from enginehost.agents.agent_engine import AgentEngine, agent_behind
 from enginehost.agents.contract import AgentSpec
 from enginehost.agents.counts import AGENT_METRICS
 from enginehost.agents.missing import Surroundings, missing
-from enginehost.agents.offers import agent_signature
+from enginehost.agents.offers import agent_signature, is_remote_agent
 from enginehost.agents.service import AgentService
 from enginehost.agents.skills import Skill, read_skills, with_skills
 from enginehost.errors import EngineHostError, EngineUnavailable
@@ -105,17 +105,22 @@ class HostAgents:
     def lacks(self, spec: AgentSpec) -> str:
         """What an agent names that there is not now, in words; empty while it has all that it needs."""
         catalog = self._host.catalog
-        agents = self._service.agents if self._service is not None else self.declared()
+        here = self._service.agents if self._service is not None else self.declared()
+        agents = {*here, *(name for name in spec.agents if self._is_elsewhere(name))}
 
         def function(name: str) -> FunctionSignature | None:
             entry = catalog.get(name)
-            return entry.signature if entry is not None and entry.name == name else None
+            return entry.signature if entry is not None else None
 
         def has_tag(tag: str) -> bool:
             return any(tag in entry.signature.tags for entry in catalog)
 
         around = Surroundings(self._model_fault, function, has_tag, agents)
         return "; ".join(one.message for one in missing(spec, around))
+
+    def _is_elsewhere(self, name: str) -> bool:
+        entry = self._host.catalog.get(name)
+        return entry is not None and is_remote_agent(entry)
 
     def _model_fault(self, name: str) -> str:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from enginehost.caller import LOCAL, Caller
@@ -12,6 +13,13 @@ from enginehost.store.port import Owner
 def owner_of(caller: Caller) -> Owner:
     """Whose sessions a caller sees."""
     return Owner(caller.subject, caller.tenant)
+
+
+def asking(caller: Caller, agent: str) -> Caller:
+    """The caller as an agent asks on their behalf. The program that owns the host stays what it is."""
+    if caller is LOCAL or not agent or caller.agent == agent:
+        return caller
+    return replace(caller, agent=agent)
 
 
 def caller_to_json(caller: Caller) -> dict[str, Any]:

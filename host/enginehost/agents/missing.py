@@ -98,7 +98,7 @@ def _agents(spec: AgentSpec, around: Surroundings) -> Iterator[Missing]:
         if name == spec.name:
             yield Missing("AGENTS", "AGENTS: an agent does not ask itself", "leave its own name out")
         elif name not in around.agents:
-            hint = "it has to be the FUNCTION_NAME of another agent"
+            hint = "it has to be the FUNCTION_NAME of another agent, or an agent of the databus that is there"
             yield Missing("AGENTS", f"AGENTS: there is no agent {name[:100]}", hint)
 
 

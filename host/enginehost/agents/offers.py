@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from enginehost.agents.contract import AgentSpec, Tool, ToolSelection
+from enginehost.agents.facts import AGENT_PARAMETERS
 from enginehost.caller import LOCAL, Caller
+from enginehost.catalog import OTHERS, Entry
 from enginehost.engine import Annotations, Approval, Function
 from enginehost.errors import EngineHostError, InvalidArguments, UnknownFunction
 from enginehost.names import FaceNames
@@ -21,20 +24,6 @@ if TYPE_CHECKING:
 FACE = "openai"
 """The kind of names that a model is shown: the strictest, so that any provider takes them."""
 
-AGENT_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "message": {"type": "string", "minLength": 1, "description": "What the agent is asked or told."},
-        "conversation_id": {
-            "type": "string",
-            "description": "The conversation to go on with, or an id of your own to begin one. "
-            "Absent: a new one.",
-        },
-    },
-    "required": ["message"],
-}
-"""The parameters of every agent as a function."""
-
 
 def agent_signature(spec: AgentSpec) -> FunctionSignature:
     """An agent as a function."""
@@ -48,12 +37,41 @@ def selected(host: AgentHost, caller: Caller, selection: ToolSelection) -> list[
         entries = host.functions(caller)
     else:
         tags, names = frozenset(selection.tags), frozenset(selection.names)
+        named = {entry.name for name in names if (entry := host.catalog.get(name)) is not None}
         entries = [
             entry
             for entry in host.functions(caller)
-            if entry.name in names or not tags.isdisjoint(entry.signature.tags)
+            if entry.name in named or not tags.isdisjoint(entry.signature.tags)
         ]
-    return [Tool(entry.function) for entry in entries if may_call(host, caller, entry.signature)]
+    short = host.catalog.short_names()
+    return [_tool(entry, short) for entry in entries if may_call(host, caller, entry.signature)]
+
+
+def of_another_host(host: AgentHost, caller: Caller, name: str) -> Tool | None:
+    """The agent of another host on the databus that ``name`` means, where the caller may ask it."""
+    entry = host.catalog.get(name)
+    if entry is None or not is_remote_agent(entry) or not may_call(host, caller, entry.signature):
+        return None
+    return _tool(entry, host.catalog.short_names())
+
+
+def is_agent_of_another_host(host: AgentHost, tool: Tool) -> bool:
+    """Whether a tool is an agent that answers elsewhere."""
+    entry = host.catalog.get(tool.name) if tool.remote else None
+    return entry is not None and is_remote_agent(entry)
+
+
+def is_remote_agent(entry: Entry) -> bool:
+    """Whether a function is an agent of another host: it takes a message."""
+    return entry.record.kind == OTHERS and "message" in entry.signature.properties
+
+
+def _tool(entry: Entry, short: Mapping[str, str]) -> Tool:
+    """A function as a model sees it: one of another host by its short name, which stays with it."""
+    function, shown = entry.function, short.get(entry.name)
+    if shown is not None:
+        function = replace(function, signature=replace(function.signature, name=shown))
+    return Tool(function, remote=entry.record.kind == OTHERS)
 
 
 def may_call(host: AgentHost, caller: Caller, signature: FunctionSignature) -> bool:

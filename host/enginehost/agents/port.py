@@ -10,8 +10,10 @@ from enginehost.agents.contract import ModelService
 from enginehost.caller import Caller
 from enginehost.catalog import Catalog, Entry
 from enginehost.engine import Call
+from enginehost.narrowing import Narrowing
 from enginehost.policy import Policy
 from enginehost.settings import HostSettings
+from enginehost.trace_context import NO_TRACE, TraceContext
 
 
 class AgentHost(Protocol):
@@ -28,7 +30,7 @@ class AgentHost(Protocol):
         """The functions that a caller may view."""
         ...
 
-    def new_call(self, name: str, caller: Caller | None = None) -> Call:
+    def new_call(self, name: str, caller: Caller | None = None, arrived: TraceContext = NO_TRACE) -> Call:
         """A call that is not made yet."""
         ...
 
@@ -38,6 +40,11 @@ class AgentHost(Protocol):
 
     def stream_json(self, call: Call, arguments: Any) -> AsyncGenerator[bytes, None]:
         """Make it; the items as JSON."""
+        ...
+
+    @property
+    def narrowing(self) -> Narrowing:
+        """What chooses among many functions."""
         ...
 
     def llm(self, name: str = "") -> ModelService:

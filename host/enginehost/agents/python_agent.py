@@ -19,12 +19,14 @@ A smss file offers it (``ENGINE_CLASS = shop:Shop``), and so does a program (:me
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
 
 from pydantic import ValidationError
 
 from enginehost.agents.agent_engine import AgentEngine
+from enginehost.agents.authored import born_with, in_host, run_hook
 from enginehost.agents.building import build
 from enginehost.agents.config import AgentConfig
 from enginehost.agents.typed_tools import tools_of
@@ -42,18 +44,23 @@ class Agent(AgentEngine):
     (``model``, ``instructions``, ``tools``, ``stages``, …: :class:`~enginehost.agents.config.AgentConfig`.)
     The keys of a file that names the class go before them. ``stages`` may hold stages themselves, and
     ``harness`` be one. The agent's name is the file's, else :attr:`name`, else the class's in snake case; it
-    is described by the class's docstring.
+    is described by the class's docstring. On the databus it stands under :attr:`service_name`, by default
+    that of its host, with :attr:`tags`.
 
-    A class with an ``__init__`` of its own takes ``(context, config)`` there and hands them on: the host
-    gives them.
+    A class with an ``__init__`` of its own takes no parameters, or ``(context, config)`` as the host gives
+    them, and hands them on.
     """
 
     config_model = AgentConfig
     name: str = ""
+    service_name: str = ""
+    tags: Sequence[str] = ()
 
     def __init__(self, context: EngineContext | None = None, config: AgentConfig | None = None) -> None:
         cls = type(self)
+        context, config = born_with(context, config)
         super().__init__(context or EngineContext(cls.__name__), config)
+        self._begun = False
         self.own_name = self.name or _HUMP.sub("_", cls.__name__).lower()
         self.described = _first_paragraph(cls)
         self.said = _said(cls, config)
@@ -68,12 +75,55 @@ class Agent(AgentEngine):
             self.context,
             name=self.own_name,
             description=self.described,
-            functions=tools_of(self),
+            functions=tools_of(self, reserved=Agent),
         )
         self.be(built, streams=self.said.stream)
 
-    def as_agent(self) -> dict[str, Any]:
-        """What another process has to know to offer it. Raises ``ConfigError`` for what cannot go there."""
+    @classmethod
+    def in_host(cls, context: EngineContext, config: Any = None) -> Self:
+        """For a host: make one of a file."""
+        return in_host(cls, context, config)
+
+    def on_start(self) -> object:
+        """Before the first turn; may be a coroutine. What it raises, the agent fails with."""
+        return None
+
+    def on_stop(self) -> object:
+        """After the last turn; may be a coroutine."""
+        return None
+
+    async def begin_agent(self) -> None:
+        """Have :meth:`on_start` make ready what the tools need."""
+        await run_hook(self, "on_start")
+        self._begun = True
+
+    async def open(self) -> None:
+        """Begin, and have the host open its database, unless that is left to the first call."""
+        await self.begin_agent()
+        if not super().opens_at_once:
+            await super().open()
+
+    @property
+    def opens_at_once(self) -> bool:
+        """Never: :meth:`on_start` may take its time."""
+        return False
+
+    async def close(self) -> None:
+        """Have :meth:`on_stop` let go of what :meth:`on_start` took."""
+        if self._begun:
+            self._begun = False
+            await run_hook(self, "on_stop")
+        await super().close()
+
+    def functions(self) -> tuple[Function, ...]:
+        """The agent as a function, under its service."""
+        return _under(self.service_name, self.tags, super().functions())
+
+    def as_agent(self) -> dict[str, Any] | None:
+        """What another process has to know to offer it; nothing where it answers without a session.
+
+        Raises ``ConfigError`` for what cannot go there.
+        """
         for key in ("stages", "context_stages", "harness"):
             value = getattr(self.said, key)
             if any(callable(one) or not isinstance(one, str | Mapping) for one in _listed(value)):
@@ -84,7 +134,10 @@ class Agent(AgentEngine):
             "config": self.said.model_dump(mode="json"),
             "name": self.own_name,
             "about": self.described,
-        } | {"doubts": list(self.doubts)}
+            "service": self.service_name,
+            "tags": list(self.tags),
+            "doubts": list(self.doubts),
+        }
 
 
 class WorkerAgent(AgentEngine):
@@ -101,6 +154,22 @@ class WorkerAgent(AgentEngine):
         built = build(config, context, name=told["name"], description=told["about"], functions=functions)
         self.be(built, streams=config.stream)
         self.doubts = tuple(told["doubts"])
+        self._service, self._tags = str(told["service"]), tuple(told["tags"])
+
+    def functions(self) -> tuple[Function, ...]:
+        """The agent as a function, under its service."""
+        return _under(self._service, self._tags, super().functions())
+
+
+def _under(service: str, tags: Sequence[str], functions: Iterable[Function]) -> tuple[Function, ...]:
+    return tuple(
+        replace(one, service=service, signature=replace(one.signature, tags=_joined(one, tags)))
+        for one in functions
+    )
+
+
+def _joined(function: Function, tags: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*function.signature.tags, *tags)))
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -19,10 +19,13 @@ from enginehost.agents import delegation, grouping, limits, offers
 from enginehost.agents.answering import Sink, asked, staged
 from enginehost.agents.blame import blamed, context_of, through, tools_of
 from enginehost.agents.calls import Calls
+from enginehost.agents.chain import CHAIN, CONVERSATION, TRACE, trace_from_json
 from enginehost.agents.context import batches_for_model
 from enginehost.agents.contract import Harness, OnLimit, Tool, Turn
 from enginehost.agents.durable import StoreTrouble
+from enginehost.agents.elsewhere import cancel_elsewhere
 from enginehost.agents.ledger import Ledger
+from enginehost.agents.narrower import Narrower
 from enginehost.agents.rows import Question, failure, notice, question
 from enginehost.agents.tool_runs import lazy_result
 from enginehost.engine import Function
@@ -30,15 +33,19 @@ from enginehost.errors import EngineHostError
 from enginehost.llm.message import Message, Status, system
 from enginehost.llm.passage import Batch, Batches, Context, Passage, PlainForm, each, one_by_one
 from enginehost.safe_text import explain
+from enginehost.steps import StepKind
 from enginehost.store.port import Fence, Fenced, Run, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from enginehost.agents.service import AgentService
     from enginehost.agents.session import AgentSession
 
 _log = logging.getLogger("enginehost.agents")
+
+_MOST_NAMED = 50
+"""Tools that the step of their choice names."""
 
 
 class Cause(Enum):
@@ -64,6 +71,7 @@ class Runner:
         self.turn = Turn(session, run, self.spec, session.caller)
         self.ledger = Ledger(run.id, self.data.get("begun", {}), run.started_by)
         self.calls = Calls(self)
+        self.narrower = Narrower(agents.host)
         self.leaving = False
         self.asks = False
         """Whether it asks the model now, which another process can do as well."""
@@ -104,7 +112,9 @@ class Runner:
 
     async def _to_its_end(self) -> None:
         try:
-            delegation.CHAIN.set(tuple(delegation.chain_of(self.run, self.spec)))
+            CHAIN.set(tuple(delegation.chain_of(self.run, self.spec)))
+            CONVERSATION.set(self.session.id)
+            TRACE.set(trace_from_json(self.run.data.get("trace")))
             with self.agents.spans.turn(self.turn):
                 await self._carry_on()
         except asyncio.CancelledError:
@@ -271,13 +281,38 @@ class Runner:
             if not tools[name].own:  # of the catalog, where an agent is a function like others
                 tools[name] = replace(tools[name], agent=True)
         for name in self.spec.agents:
+            if name not in self.agents.agents and self._is_elsewhere(name, tools):
+                continue
             signature = self.agents.signature(name)
-            if name != self.spec.name and offers.may_call(self.agents.host, self.session.caller, signature):
+            if name != self.spec.name and offers.may_call(self.agents.host, self.session.asker, signature):
                 tools[name] = Tool(Function(signature, _never), agent=True)
         groups = self.turn.groups = grouping.groups_of(tools, self.spec.group_tools_above)
         if groups is not None:
             tools |= {tool.name: tool for tool in groups.own_tools()}
         self.turn.offered = tools
+        self.turn.shown = await self._narrowed()
+
+    async def _narrowed(self) -> Sequence[Tool] | None:
+        """The tools that the model sees; ``None`` where that is all of them."""
+        offered, most = self.turn.offered, self.spec.tools_most
+        if not most or len(offered) <= most:
+            return None
+        classifier = self.spec.tools_classifier
+        chooses = classifier if isinstance(classifier, str) else "a function"
+        about = {"among": len(offered)}
+        step = self.agents.spans.steps.step
+        with step(StepKind.CHOICE, chooses, agent=self.spec.name, about=about) as choice:
+            shown = await self.narrower.shown(self.turn, self.ledger)
+            choice.about["chosen"] = [tool.name for tool in shown or ()][:_MOST_NAMED]
+        return shown
+
+    def _is_elsewhere(self, name: str, tools: dict[str, Tool]) -> bool:
+        """Offer the agent of another host that has this name; whether there is or was one."""
+        host = self.agents.host
+        tool = offers.of_another_host(host, self.session.asker, name)
+        if tool is not None:
+            tools[tool.name] = tool
+        return tool is not None or host.catalog.target(name) is not None or host.catalog.get(name) is not None
 
     async def read(self) -> None:
         """Enter in the books what others wrote."""
@@ -331,6 +366,7 @@ class Runner:
             await self.read()
         reason = said or ("the turn was cancelled" if state is RunState.CANCELLED else "the turn failed")
         code = "stopped" if said else str(state)
+        await self._tell_elsewhere()
         for open_call in self.ledger.open_calls():
             await self.calls.give(failure(open_call.call, f"not carried out: {reason}", code))
         if said:
@@ -342,6 +378,13 @@ class Runner:
         await self.change(state, error=error)
         self.agents.counts.turn(self.spec.name, str(state), self.ledger.usage)
         await self._afterwards(state)
+
+    async def _tell_elsewhere(self) -> None:
+        """Agents of other hosts that wait for a decision need wait no more."""
+        open_calls = {state.id for state in self.ledger.open_calls()}
+        waits = {id: one for id, one in self.data.get("waits", {}).items() if id in open_calls}
+        if waits:
+            await cancel_elsewhere(self.agents.host, self.session.asker, waits)
 
     async def _afterwards(self, state: RunState) -> None:
         try:

@@ -79,7 +79,7 @@ class AgentService:
         self.durable = Durable(store)
         self.holder = new_id()
         self.counts = Counts()
-        self.spans = Spans()
+        self.spans = Spans(getattr(host, "steps", None))
         self.redact: Callable[[str], str] = getattr(host, "redactor", str)
         self.prepare = prepare
         self.most_reply = most_reply

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from orjson import loads
 
 from enginehost.agents import delegation, offers
+from enginehost.agents.chain import trace_for_calls, trace_here, trace_to_json
 from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
 from enginehost.agents.durable import reading
+from enginehost.agents.elsewhere import cancel_elsewhere
 from enginehost.agents.given import check_arguments, check_texts, messages, row_number
-from enginehost.agents.identity import caller_to_json, owner_of
+from enginehost.agents.identity import asking, caller_to_json, owner_of
 from enginehost.agents.ledger import Ledger
 from enginehost.agents.media import check_media
 from enginehost.agents.options import Options
@@ -58,6 +60,11 @@ class AgentSession:
         return self._spec
 
     @property
+    def asker(self) -> Caller:
+        """The caller whose rights its tools have, with the agent that asks on their behalf."""
+        return asking(self.caller, self.spec.name)
+
+    @property
     def service(self) -> AgentService:
         """The service that it is a session of."""
         return self._agents
@@ -101,7 +108,11 @@ class AgentSession:
         Raises ``Overloaded`` where it is to be ``alone`` and another turn has not ended, and
         ``InvalidRequest`` where agents call each other too deep.
         """
-        kept = {"caller": caller_to_json(self.caller), "options": self.options.to_json()}
+        kept = {
+            "caller": caller_to_json(self.caller),
+            "options": self.options.to_json(),
+            "trace": trace_to_json(trace_here()),
+        }
         if data is None:
             data = {
                 "chain": delegation.deeper(delegation.CHAIN.get(), self.spec.name, self.spec.limits.depth)
@@ -147,7 +158,7 @@ class AgentSession:
     async def call(self, tool: str, args: Mapping[str, Any]) -> Any:
         """Call a function of the catalog on behalf of the caller; the result as JSON values."""
         host = self._agents.host
-        return loads(await host.call_json(host.new_call(tool, self.caller), dict(args)))
+        return loads(await host.call_json(host.new_call(tool, self.asker, trace_for_calls()), dict(args)))
 
     async def history(self, *, after: int = 0, before: int | None = None, limit: int = 100) -> list[Message]:
         """A page of rows."""
@@ -167,7 +178,7 @@ class AgentSession:
         version, tools = self._tools
         host = self._agents.host
         if version != host.catalog.version:
-            version, tools = host.catalog.version, offers.selected(host, self.caller, self.spec.tools)
+            version, tools = host.catalog.version, offers.selected(host, self.asker, self.spec.tools)
             self._tools = version, tools
         return tools
 
@@ -181,6 +192,11 @@ class AgentSession:
         """The latest turn."""
         runs = await self.runs()
         return runs[0] if runs else None
+
+    async def busy(self) -> bool:
+        """Whether a turn runs or waits."""
+        run = await self.run()
+        return run is not None and not run.state.ended
 
     async def wait(self, run: Run) -> Run:
         """Wait until a turn has ended, or waits for a person."""
@@ -217,7 +233,11 @@ class AgentSession:
         if run is None or run.state.ended:
             return None
         if run.state is not RunState.RUNNING:  # nobody runs it, so its calls are settled here
+            waits = run.data.get("waits") or {}
             for state in (await self._ledger(run)).open_calls():
+                if state.id in waits:
+                    here = {state.id: waits[state.id]}
+                    await cancel_elsewhere(self._agents.host, self.asker, here)
                 child = (run.data.get("children") or {}).get(state.id)
                 if child:
                     await AgentSession(
@@ -285,7 +305,9 @@ class AgentSession:
             await self._agents.resume(run)
 
     async def _check_edit(self, asked: Message, args: Mapping[str, Any]) -> None:
-        """The edited call has to be one that the model could have made."""
+        """The edited call has to be one that the model could have made; another host's checks its own."""
+        if "remote" in (asked.query or {}):
+            return
         harness = self.spec.harness or Harness()
         offered = offers.by_name(await harness.tools(self), self.spec)
         name = tool_of(asked)

@@ -1,6 +1,7 @@
-"""OpenTelemetry spans of turns and tool calls (semantic conventions of generative AI), without any content.
+"""Turns and tool calls as steps of their chain, and as OpenTelemetry spans of the same ids, without content.
 
-The spans of questions to models are the LLM service's; they become children of the turn's.
+The spans follow the semantic conventions of generative AI. Those of questions to models are the LLM
+service's; they become children of the turn's.
 """
 
 from __future__ import annotations
@@ -10,61 +11,130 @@ from contextlib import contextmanager
 from typing import Any
 
 from enginehost.agents.contract import Turn
-from enginehost.tracing import Tracing
+from enginehost.steps import AGENT, Step, StepKind, Steps, below, outcome_of
+from enginehost.store.port import RunState
+from enginehost.trace_context import TRACE, TraceContext
+from enginehost.tracing import Tracing, context_below
+
+_NO_OUTCOMES = {RunState.CANCELLED: "cancelled", RunState.FAILED: "execution_failed"}
 
 
-def _unheard(outcome: str) -> None:
-    """Nobody records."""
+_MOST_SAID = 64 * 1024
+
+
+class Said:
+    """What a tool answers, as far as somebody wants to know it, and its beginning only."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._left = _MOST_SAID if wanted else 0
+        self._parts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """The next piece."""
+        if self._left > 0:
+            self._parts.append(text[: self._left])
+            self._left -= len(text)
+
+    @property
+    def text(self) -> str | None:
+        """What was said."""
+        return "".join(self._parts) if self._parts else None
 
 
 class Spans:
-    """Makes spans where somebody set up an SDK."""
+    """Tells ``steps`` of turns and tools, and makes spans where somebody set up an SDK."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Steps | None = None) -> None:
         self._tracing = Tracing()
+        self.steps = steps if steps is not None else self._tracing.steps
 
     @contextmanager
     def turn(self, turn: Turn) -> Generator[None]:
-        """The span of a turn in this process, from here to where it ends or waits."""
+        """A turn in this process, from here to where it ends or waits."""
         self._tracing.refresh()
-        if not self._tracing.on:
-            yield
-            return
+        name, session, run = turn.spec.name, turn.session.id, turn.run.id
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": turn.spec.name,
-            "gen_ai.conversation.id": turn.session.id,
-            "enginehost.run": turn.run.id,
+            "gen_ai.agent.name": name,
+            "gen_ai.conversation.id": session,
+            "enginehost.run": run,
         }
-        with self._span(f"invoke_agent {turn.spec.name}".rstrip(), attributes) as span:
-            yield
-            span.set_attribute("enginehost.run.state", str(turn.run.state))
-            span.set_attribute("gen_ai.usage.input_tokens", turn.usage.input + turn.usage.cached)
-            span.set_attribute("gen_ai.usage.output_tokens", turn.usage.output)
+        title = f"invoke_agent {name}".rstrip()
+        about = {"conversation": session, "run": run}
+        with self._step(StepKind.TURN, name, title, attributes, agent=name, about=about) as (step, span):
+            try:
+                yield
+            finally:
+                usage = turn.usage
+                step.about |= {"state": str(turn.run.state), "steps": turn.steps}
+                step.outcome = step.outcome or _NO_OUTCOMES.get(turn.run.state, "")
+                if span is not None:
+                    span.set_attribute("enginehost.run.state", str(turn.run.state))
+                    span.set_attribute("gen_ai.usage.input_tokens", usage.input + usage.cached)
+                    span.set_attribute("gen_ai.usage.output_tokens", usage.output)
 
     @contextmanager
-    def tool(self, name: str, call_id: str) -> Generator[Callable[[str], None]]:
-        """The span of a tool call; tell it the outcome (``ok`` or an error's code)."""
-        if not self._tracing.on:
-            yield _unheard
-            return
+    def tool(
+        self, name: str, call_id: str, *, agent: bool = False, asker: str = "", given: Any = None
+    ) -> Generator[Callable[..., None]]:
+        """A tool call; tell it the outcome (``ok`` or an error's code), and what came out.
+
+        ``agent``: the tool is another agent; ``asker``: in whose turn.
+        """
         attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
             "gen_ai.tool.call.id": call_id,
         }
-        with self._span(f"execute_tool {name}", attributes) as span:
+        kind = StepKind.AGENT if agent else StepKind.TOOL
+        kept = given if self.steps.values else None
+        with self._step(kind, name, f"execute_tool {name}", attributes, agent=asker, given=kept) as (
+            step,
+            span,
+        ):
 
-            def ended(outcome: str) -> None:
-                if outcome != "ok":
+            def ended(outcome: str, gave: Any = None) -> None:
+                step.outcome = outcome
+                step.gave = gave if self.steps.values else None
+                if span is not None and outcome != "ok":
                     span.set_attribute("error.type", outcome)
 
             yield ended
 
     @contextmanager
-    def _span(self, name: str, attributes: dict[str, Any]) -> Generator[Any]:
-        tracer = self._tracing.tracer
+    def _step(
+        self, kind: StepKind, name: str, title: str, attributes: dict[str, Any], **more: Any
+    ) -> Generator[tuple[Step, Any]]:
+        above = TRACE.get()
+        with self._span(title, attributes, above) as span:
+            ids = span.get_span_context() if span is not None else None
+            own = (ids.trace_id, ids.span_id) if ids is not None and ids.is_valid else None
+            step = self.steps.begin(kind, name, above, ids=own, **more)
+            sampled = bool(ids.trace_flags.sampled) if ids is not None and own else above.sampled
+            token, agent = TRACE.set(below(step, sampled)), AGENT.set(step.agent)
+            outcome = "ok"
+            try:
+                yield step, span
+            except BaseException as error:
+                outcome = outcome_of(error)
+                raise
+            finally:
+                AGENT.reset(agent)
+                TRACE.reset(token)
+                self.steps.end(step, step.outcome or outcome, step.gave)
+
+    @contextmanager
+    def _span(self, name: str, attributes: dict[str, Any], above: TraceContext) -> Generator[Any]:
+        """The span; ``None`` where nobody records."""
+        tracer = self._tracing.tracer if self._tracing.on else None
+        if tracer is None:
+            yield None
+            return
         with tracer.start_as_current_span(
-            name, attributes=attributes, record_exception=False, set_status_on_exception=False
+            name,
+            context=context_below(above),
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             yield span

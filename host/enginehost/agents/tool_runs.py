@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from enginehost.agents.chain import trace_for_calls
 from enginehost.agents.contract import Tool, Turn
+from enginehost.agents.identity import asking
 from enginehost.agents.offers import check, needs_person
 from enginehost.agents.options import IMPORTED
 from enginehost.agents.port import AgentHost
@@ -31,7 +33,7 @@ async def run_tool(
 
     A function of the catalog is called as any caller calls it: policy, limits, schema, deadline, record.
     """
-    call = host.new_call(tool.name, caller)
+    call = host.new_call(tool.name, caller, trace_for_calls())
     if not tool.function.mode.streams:
         yield (await (_own(tool, args, call) if tool.own else host.call_json(call, args))).decode()
         return
@@ -67,7 +69,8 @@ async def lazy_result(host: AgentHost, turn: Turn, row: Message) -> str:
             raise UnknownFunction(name)
         if whole.get(IMPORTED) and needs_person(tool, turn.spec):
             raise Forbidden(f"{name} runs when a person has approved it; nobody here has approved this call")
-        async with aclosing(run_tool(host, tool, check(tool, args), turn.caller)) as pieces:
+        asker = asking(turn.caller, turn.spec.name)
+        async with aclosing(run_tool(host, tool, check(tool, args), asker)) as pieces:
             async for piece in pieces:
                 parts.append(piece)
                 size += len(piece)

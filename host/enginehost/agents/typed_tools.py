@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
 
-from docstring_parser import parse
-from pydantic import ConfigDict, Field, ValidationError, create_model
-
+from enginehost.agents.typed_parameters import typed_parameters
+from enginehost.agents.typed_results import result_schema
+from enginehost.agents.typed_source import source_of
 from enginehost.call import Call
 from enginehost.engine import Annotations, Approval, Function, Limits, run_mode
-from enginehost.errors import InvalidArguments
+from enginehost.errors import ConfigError
 from enginehost.signature import FunctionSignature
-from enginehost.value_faults import first_fault
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _MARK = "__enginehost_tool__"
@@ -22,12 +20,17 @@ _MARK = "__enginehost_tool__"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What :func:`tool` says of a method."""
+    """What :func:`tool` says of a method. ``parameters`` is a schema in place of that of its hints."""
 
-    name: str
-    annotations: Annotations
-    approval: Approval
-    timeout: float | None
+    name: str = ""
+    annotations: Annotations = field(default_factory=Annotations)
+    approval: Approval = Approval.NEVER
+    timeout: float | None = None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] | None = None
+    hidden: tuple[str, ...] = ()
+    """Parameters that are given the call and nobody is told of."""
 
 
 @overload
@@ -38,6 +41,8 @@ def tool(method: _Method, /) -> _Method: ...
 def tool(
     *,
     name: str = "",
+    description: str = "",
+    tags: Sequence[str] = (),
     read_only: bool | None = None,
     destructive: bool | None = None,
     idempotent: bool | None = None,
@@ -51,31 +56,54 @@ def tool(
     /,
     *,
     name: str = "",
+    description: str = "",
+    tags: Sequence[str] = (),
     read_only: bool | None = None,
     destructive: bool | None = None,
     idempotent: bool | None = None,
     approval: Approval | str = Approval.NEVER,
     timeout: float | None = None,
 ) -> Any:
-    """Make a method of an :class:`~enginehost.agents.python_agent.Agent` a tool of it.
+    """Make a method a tool of an :class:`~enginehost.Agent`, or a function of a :class:`~enginehost.Service`.
 
     ``def``, ``async def`` or a generator. A parameter with the hint :class:`~enginehost.engine.Call` gets the
-    call, and is none of the model's. ``timeout`` in seconds; the rest is what a function's file says of it
-    (``FUNCTION_ANNOTATIONS``, ``APPROVAL``).
+    call, and is none of the caller's. ``name`` and ``description`` stand for the method's own; ``timeout`` in
+    seconds; the rest is what a function's file says of it (``FUNCTION_TAGS``, ``FUNCTION_ANNOTATIONS``,
+    ``APPROVAL``).
     """
     hints = Annotations(read_only=read_only, destructive=destructive, idempotent=idempotent)
-    mark = Mark(name, hints, Approval(approval), timeout)
+    listed = (tags,) if isinstance(tags, str) else tuple(tags)
+    mark = Mark(name, hints, Approval(approval), timeout, description, listed)
+    return marked(mark) if method is None else marked(mark)(method)
 
-    def marked(method: _Method) -> _Method:
-        setattr(method, _MARK, mark)
+
+def marked(mark: Mark) -> Callable[[_Method], _Method]:
+    """A decorator that says ``mark`` of a method; it gives the method itself back."""
+
+    def decorate(method: _Method) -> _Method:
+        setattr(getattr(method, "__func__", method), _MARK, mark)  # also of a staticmethod or classmethod
         return method
 
-    return marked if method is None else marked(method)
+    return decorate
 
 
-def tools_of(agent: object) -> list[Function]:
-    """The tools of an agent's class and of those it comes from, in the order in which they stand there."""
-    return [typed_function(getattr(agent, name), mark) for name, mark in _marks(type(agent))]
+def tools_of(
+    owner: object, *, reserved: type[Any] = object, service: str = "", tags: Sequence[str] = ()
+) -> list[Function]:
+    """The tools of an object's class and of those it comes from, in the order in which they stand there.
+
+    They are offered under ``service``, with ``tags`` before their own. Raises ``ConfigError`` for a method
+    whose hints are wrong, with the class, the method and the parameter, and for one in whose place the class
+    ``reserved`` has a method of its own.
+    """
+    found: list[Function] = []
+    for name, mark in _marks(type(owner)):
+        if hasattr(reserved, name):
+            text = f"{type(owner).__name__}.{name}: {reserved.__name__} has a method of this name for itself"
+            hint = f'give the method another name, and write @tool(name="{name}") above it'
+            raise ConfigError(text, hint=hint, reason="reserved-name")
+        found.append(typed_function(getattr(owner, name), mark, service=service, tags=tags))
+    return found
 
 
 def _marks(cls: type[Any]) -> Iterator[tuple[str, Mark]]:
@@ -86,50 +114,27 @@ def _marks(cls: type[Any]) -> Iterator[tuple[str, Mark]]:
             yield name, mark
 
 
-def typed_function(method: Callable[..., Any], mark: Mark) -> Function:
-    """A bound method as a function. Raises ``TypeError`` for parameters that have no names."""
-    hints = get_type_hints(method, include_extras=True)
-    told = parse(inspect.getdoc(method) or "")
-    about = {one.arg_name: one.description or "" for one in told.params}
-    fields: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    takes_call = ""
-    for index, (name, parameter) in enumerate(inspect.signature(method).parameters.items()):
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{method.__name__}: a tool has no parameter such as {parameter}")
-        hint = hints.get(name, Any)
-        if hint is Call:
-            takes_call = name
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        names[f"p{index}"] = name  # an alias, since pydantic has names of its own
-        fields[f"p{index}"] = (hint, Field(default, alias=name, description=about.get(name) or None))
-    model = create_model(method.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    own = mark.name or method.__name__
+def typed_function(
+    method: Callable[..., Any], mark: Mark, *, service: str = "", tags: Sequence[str] = ()
+) -> Function:
+    """A bound method as a function. Raises ``ConfigError`` where its hints are wrong."""
+    source = source_of(method, mark.hidden)
+    taken = typed_parameters(source)
+    own = mark.name or source.name
 
     def run(arguments: dict[str, Any], call: Call) -> Any:
-        try:
-            values = model.model_validate(arguments)
-        except ValidationError as error:
-            raise InvalidArguments(f"{own}: {first_fault(error)}") from None
-        given = {name: getattr(values, field) for field, name in names.items()}
-        return method(**given, **({takes_call: call} if takes_call else {}))
+        given = taken.read(own, arguments)
+        return method(**given, **dict.fromkeys(source.calls, call))
 
     mode = run_mode(method)
     signature = FunctionSignature(
         own,
-        " ".join(filter(None, (told.short_description, told.long_description))),
-        _schema(model),
+        mark.description or source.told.description,
+        taken.schema if mark.parameters is None else mark.parameters,
+        result=result_schema(source, streams=mode.streams),
         annotations=mark.annotations,
         streaming=mode.streams,
+        tags=tuple(dict.fromkeys((*tags, *mark.tags))),
     )
-    return Function(signature, run, mode, limits=Limits(timeout=mark.timeout), approval=mark.approval)
-
-
-def _schema(model: Any) -> dict[str, Any]:
-    """The object schema, without the titles that pydantic makes of names."""
-    schema = model.model_json_schema()
-    schema.pop("title", None)
-    for one in schema.setdefault("properties", {}).values():
-        one.pop("title", None)
-    return schema
+    limits = Limits(timeout=mark.timeout)
+    return Function(signature, run, mode, limits=limits, approval=mark.approval, service=service)

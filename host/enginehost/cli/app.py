@@ -28,6 +28,10 @@ class HostCommands(Commands):
         "plugins": "List the plugins and the kinds of engine they provide.",
         "policy": "Explain who may view and call what.",
         "databus": "Look at the databus: who and what is on it, and what is wrong.",
+        "monitor": "Watch who is on the databus and what they do.",
+        "chains": "List the latest recorded chains, for `replay` and `why`.",
+        "replay": "Show a recorded chain as a timeline.",
+        "why": "Say why a recorded chain failed, or what took its time.",
         "token": "Make a bearer token and the settings that accept it.",
     }
 

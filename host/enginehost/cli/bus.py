@@ -10,7 +10,21 @@ from typing import Any, Self
 from enginehost.cli.local import HostSource
 from enginehost.databus.config import config_of
 from enginehost.host import Host
-from enginehost.settings import load_settings
+from enginehost.settings import HostSettings, load_settings
+
+
+def bus_settings(
+    folder: Path, config: Path | None, domain: int | None, interface: str | None
+) -> HostSettings:
+    """The settings of a command that looks at the databus; what is ``None`` is as they say."""
+    return load_settings(
+        folder,
+        config=config,
+        databus__domain=domain,
+        databus__interface=interface,
+        databus__enabled=True,
+        databus__directory=True,
+    )
 
 
 class BusSource(HostSource):
@@ -20,14 +34,7 @@ class BusSource(HostSource):
     """
 
     def __init__(self, folder: Path, config: Path | None, domain: int | None, interface: str | None) -> None:
-        settings = load_settings(
-            folder,
-            config=config,
-            databus__domain=domain,
-            databus__interface=interface,
-            databus__enabled=True,
-            databus__directory=True,
-        )
+        settings = bus_settings(folder, config, domain, interface)
         super().__init__(Host(None, config_of(settings), settings=settings))
 
     async def __aenter__(self) -> Self:
@@ -39,10 +46,12 @@ class BusSource(HostSource):
         await self._all()
         return await super().functions(tags)
 
-    async def tools(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
-        """The functions as tools."""
+    async def tools(
+        self, kind: str, tags: Sequence[str], query: str = "", most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The functions as tools; with a query those that fit it, the best first, at most ``most``."""
         await self._all()
-        return await super().tools(kind, tags)
+        return await super().tools(kind, tags, query, most)
 
     async def describe(self, name: str) -> dict[str, Any]:
         """Everything there is to know of a function."""

@@ -47,8 +47,12 @@ class HostSource:
         signature = self.host.entry(self.host.resolve(name)).signature
         return to_spec(signature, kind, name=self.host.face_names(kind).to_face(signature.name))
 
-    async def tools(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
-        """The functions as tools."""
+    async def tools(
+        self, kind: str, tags: Sequence[str], query: str = "", most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The functions as tools; with a query those that fit it, the best first, at most ``most``."""
+        if query or most is not None:
+            return await self.host.tools_for_model(query, kind, tags=tags, most=most)
         return self.host.tools(kind, tags=tags)
 
     async def engines(self) -> list[dict[str, Any]]:

@@ -66,9 +66,13 @@ class RemoteSource:
         """The function's spec of a kind."""
         return await self._get(_path(name), {"format": kind})
 
-    async def tools(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
-        """The functions as tools."""
-        return await self._get("/v1/tools", {"format": kind, "tags": ",".join(tags)})
+    async def tools(
+        self, kind: str, tags: Sequence[str], query: str = "", most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The functions as tools; with a query those that fit it, the best first, at most ``most``."""
+        asked: dict[str, Any] = {"format": kind, "tags": ",".join(tags)}
+        asked |= {"query": query} if query else {}
+        return await self._get("/v1/tools", asked | ({} if most is None else {"most": most}))
 
     async def engines(self) -> list[dict[str, Any]]:
         """The engines with their states."""

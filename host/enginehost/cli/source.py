@@ -39,8 +39,10 @@ class Source(Protocol):
         """The function's spec of a kind."""
         ...
 
-    async def tools(self, kind: str, tags: Sequence[str]) -> list[dict[str, Any]]:
-        """The functions as tools."""
+    async def tools(
+        self, kind: str, tags: Sequence[str], query: str = "", most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The functions as tools; with a query those that fit it, the best first, at most ``most``."""
         ...
 
     async def engines(self) -> list[dict[str, Any]]:
@@ -149,8 +151,8 @@ class Where:
 
     def chat(self, agent: str, session: str) -> str:
         """The command that goes on with a session here."""
-        options = ["--url", self.url] if self.url else []
-        if not self.url and self.folder != DEFAULT_FOLDER:
+        options = self.options
+        if self.bus is None and not self.url and self.folder != DEFAULT_FOLDER:
             options += ["--folder", str(self.folder)]
         if self.config is not None:
             options += ["--config", str(self.config)]

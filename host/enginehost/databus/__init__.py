@@ -5,6 +5,7 @@ The vendor's library is loaded when a :class:`Databus` starts, not before.
 
 from __future__ import annotations
 
+from enginehost.databus.agents_list import AgentChange, AgentEvent, BusAgent
 from enginehost.databus.bus import BusHost, Databus
 from enginehost.databus.client import BusChange, BusEvent, Client, SyncClient
 from enginehost.databus.config import DatabusConfig
@@ -14,9 +15,15 @@ from enginehost.databus.port import (
     ExecutionReply,
     ExecutionRequest,
     Gone,
+    Instance,
+    InstanceWatcher,
+    PairEnd,
     ReplyHandler,
     RequestHandler,
+    Sample,
+    SampleHandler,
     Sighting,
+    TopicPair,
     Transport,
     Watcher,
 )
@@ -50,6 +57,9 @@ __all__ = [
     "GENESIS_RPC_REPLY",
     "GENESIS_RPC_REQUEST",
     "TOPICS",
+    "AgentChange",
+    "AgentEvent",
+    "BusAgent",
     "BusChange",
     "BusEvent",
     "BusHost",
@@ -61,15 +71,21 @@ __all__ = [
     "ExecutionReply",
     "ExecutionRequest",
     "Gone",
+    "Instance",
+    "InstanceWatcher",
     "Kind",
     "Member",
+    "PairEnd",
     "Profile",
     "ReplyHandler",
     "RequestHandler",
+    "Sample",
+    "SampleHandler",
     "Sighting",
     "Struct",
     "SyncClient",
     "Topic",
+    "TopicPair",
     "Transport",
     "Watcher",
     "types_of",

@@ -9,7 +9,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from enginehost.agents.facts import facts_of
 from enginehost.catalog import Catalog, Change, ChangeKind, Entry
+from enginehost.databus.agents_capability import agent_capability
+from enginehost.databus.agents_offering import AgentOffering, Offered
 from enginehost.databus.capability import capability_of
 from enginehost.databus.describing import DESCRIBE
 from enginehost.databus.directory import KIND
@@ -17,6 +20,7 @@ from enginehost.databus.guard import Guard
 from enginehost.databus.identity import Identity
 from enginehost.databus.offering import Offering
 from enginehost.databus.port import Capability, Transport
+from enginehost.engine import Function
 from enginehost.policy import CALL, VIEW
 from enginehost.record import Stats
 from enginehost.signature import FunctionSignature
@@ -63,6 +67,7 @@ class Advertiser:
         stats: Callable[[str], Stats | None] = _unmeasured,
         guard: Guard | None = None,
         second_era: bool = False,
+        agents_changed: Offered = lambda _: None,
     ) -> None:
         self._catalog = catalog
         self._identity = identity
@@ -71,7 +76,14 @@ class Advertiser:
         self._stats = stats
         self._guard = guard
         self._offering = Offering(transport, second_era=second_era)
-        self._describe_id = identity.function_id(service, DESCRIBE)
+        self._agents = AgentOffering(
+            transport,
+            lambda: identity.host_id,
+            second_era=second_era,
+            changed=agents_changed,
+        )
+        self._describe_ids: dict[str, None] = {}
+        self._describes(service)
         self._pending: dict[str, Entry | None] = {}
         self._told: dict[str, int] = {}
         """Calls of each function that its capability counts."""
@@ -98,7 +110,7 @@ class Advertiser:
 
     def name_of(self, function_id: str) -> str | None:
         """The function of ours that has this id, also one that went; ``None`` for other hosts' ids."""
-        return DESCRIBE if function_id == self._describe_id else self._offering.name_of(function_id)
+        return DESCRIBE if function_id in self._describe_ids else self._offering.name_of(function_id)
 
     def refresh(self) -> None:
         """Write everything anew: what peers may see has changed, or what was written is lost."""
@@ -118,6 +130,7 @@ class Advertiser:
         await asyncio.wait(self._tasks)
         try:
             async with asyncio.timeout(WITHDRAW_PATIENCE):
+                await self._agents.withdraw()
                 await self._offering.withdraw(self._offering.names)
         except TimeoutError:
             log.warning("peers are slow to hear that functions go; leaving the bus tells them too")
@@ -151,9 +164,11 @@ class Advertiser:
 
     async def _renew(self) -> None:
         self._identity.renew()
-        self._describe_id = self._identity.function_id(self._service, DESCRIBE)
+        self._describe_ids.clear()
+        self._describes(self._service)
         try:
             await self._offering.leave_to_others()
+            await self._agents.leave_to_others()
         finally:
             self.refresh()
 
@@ -180,31 +195,49 @@ class Advertiser:
         for name in gone:
             self._told.pop(name, None)
         await self._offering.withdraw(gone)
-        offered = [entry.signature for entry in entries if rights[entry.name] & VIEW]
+        offered = [entry.function for entry in entries if rights[entry.name] & VIEW]
         if offered:
             described = await asyncio.to_thread(self._describe, offered, rights)
             await self._offering.offer(described)
+        shown = {name: self._agent(entry) for entry in entries if rights[name := entry.name] & VIEW}
+        agents = {name: one for name, one in shown.items() if one is not None}
+        await self._agents.offer(agents, [name for name in batch if name not in agents])
 
-    def _describe(
-        self, offered: Sequence[FunctionSignature], rights: Mapping[str, int]
-    ) -> dict[str, Capability]:
+    def _agent(self, entry: Entry) -> Mapping[str, Any] | None:
+        """The agent that a function is; ``None`` where it is none."""
+        facts = facts_of(entry.record.engine)
+        if facts is None:
+            return None
+        stats = self._stats(entry.name)
+        service = entry.function.service or self._service
+        values = agent_capability(entry.signature, facts, self._identity, service, stats)
+        return values if self._guard is None else self._guard.sign_agent(values)
+
+    def _describe(self, offered: Sequence[Function], rights: Mapping[str, int]) -> dict[str, Capability]:
         now = time.time_ns() // 1_000_000
         described: dict[str, Capability] = {}
-        for signature in offered:
+        for function in offered:
+            signature = function.signature
             try:
-                described[signature.name] = self._described(signature, now, rights[signature.name])
+                described[signature.name] = self._described(function, now, rights[signature.name])
             except (TypeError, ValueError, RecursionError) as failure:
                 log.error("%s cannot be shown on the databus: %s", signature.name, failure)
         return described
 
-    def _described(self, signature: FunctionSignature, now: int, rights: int) -> Capability:
+    def _described(self, function: Function, now: int, rights: int) -> Capability:
+        signature, service = function.signature, function.service or self._service
+        self._describes(service)
         stats = self._stats(signature.name)
         if stats is not None:
             self._told[signature.name] = stats.calls
         capability = capability_of(
-            signature, self._identity, self._service, now, public=rights & CALL != 0, stats=stats
+            signature, self._identity, service, now, public=rights & CALL != 0, stats=stats
         )
         return capability if self._guard is None else self._guard.sign_capability(capability)
+
+    def _describes(self, service: str) -> None:
+        """Answer ``enginehost.describe`` under the id that it has for who sees a function of ``service``."""
+        self._describe_ids[self._identity.function_id(service, DESCRIBE)] = None
 
 
 def _ours(entry: Entry) -> bool:

@@ -14,7 +14,7 @@ from enginehost.databus.port import Capability
 from enginehost.databus.types import ADVERTISEMENT_KIND
 from enginehost.values import MalformedJson, NotJson, read, write
 
-FUNCTION = ADVERTISEMENT_KIND.value("FUNCTION")
+FUNCTION, AGENT = ADVERTISEMENT_KIND.value("FUNCTION"), ADVERTISEMENT_KIND.value("AGENT")
 
 _IN_PAYLOAD = (
     "parameter_schema",

@@ -7,8 +7,11 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from enginehost.agents.chain import CHAIN, DECISION
+from enginehost.agents.facts import facts_of
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
+from enginehost.databus.agents_loops import a_place
 from enginehost.databus.describing import DESCRIBE, described
 from enginehost.databus.kept import Kept
 from enginehost.databus.port import ExecutionReply
@@ -16,8 +19,15 @@ from enginehost.databus.replies import Replies, ReturnAddress
 from enginehost.databus.running import Ended, Known, Running
 from enginehost.databus.streams import MOST_ITEMS, Unreachable, give_items
 from enginehost.engine import Call
-from enginehost.errors import CallCancelled, EngineHostError, EngineUnavailable, OutcomeUnknown
+from enginehost.errors import (
+    CallCancelled,
+    EngineHostError,
+    EngineUnavailable,
+    InvalidRequest,
+    OutcomeUnknown,
+)
 from enginehost.json_arguments import read_object
+from enginehost.record import Stats
 from enginehost.signature import FunctionSignature
 from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import LARGE, aside
@@ -46,6 +56,10 @@ class CallPath(Protocol):
 
     def visible(self, name: str, caller: Caller) -> Entry | None:
         """``Host.visible``."""
+        ...
+
+    def stats(self, name: str) -> Stats | None:
+        """``Host.stats``."""
         ...
 
     def refuse(self, call: Call, error: EngineHostError) -> None:
@@ -131,6 +145,11 @@ class Answering:
         call = self._host.new_call(running.name, running.caller, metadata.trace)
         try:
             arguments = await self._arguments(running, call)
+            if metadata.agents:
+                await a_place(self._host, running.name, running.caller, metadata.agents)
+                CHAIN.set(metadata.agents)
+            if metadata.decide is not None:
+                self._decide(running, metadata.decide)
         except EngineHostError as refusal:
             self._host.refuse(call, refusal)
             raise
@@ -143,6 +162,13 @@ class Answering:
             return self._replies.result(running.to, self._described(running, arguments))
         result = await self._host.call_json(call, arguments, timeout=metadata.timeout)
         return self._replies.result(running.to, result)
+
+    def _decide(self, running: Running, decided: Mapping[str, Any]) -> None:
+        """A person decided about a question of the agent that is called. Raises :class:`InvalidRequest`."""
+        entry = self._host.visible(running.name, running.caller)
+        if entry is None or facts_of(entry.record.engine) is None:
+            raise InvalidRequest(f"{running.name} is no agent: there is nothing to decide")
+        DECISION.set(decided)
 
     async def _arguments(self, running: Running, call: Call) -> dict[str, Any]:
         text = running.request.parameters

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,12 +14,14 @@ from enginehost.caller import Caller
 from enginehost.catalog import Catalog
 from enginehost.contributions import Implementation
 from enginehost.databus.advertise import Advertiser
+from enginehost.databus.agents_list import AgentEvent, BusAgent
+from enginehost.databus.agents_serving import AgentServer
 from enginehost.databus.answering import CallPath
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.events import EventHost, Events
 from enginehost.databus.guard import Guard, guard_of
 from enginehost.databus.identity import Identity, names_file
-from enginehost.databus.link import DISCOVERY_SECONDS, Link
+from enginehost.databus.link import DISCOVERY_SECONDS, Link, agent_events
 from enginehost.databus.metadata import is_incarnation, partition_of
 from enginehost.databus.pause import Pulse
 from enginehost.databus.peers import LOST, LOST_HINT, told
@@ -29,6 +32,7 @@ from enginehost.databus.running import BUS_CALLER
 from enginehost.databus.transports import find_transport, unavailable
 from enginehost.databus.trust import MISSING_TRUST_HINT, missing_trust
 from enginehost.diagnostics import IN_PROBLEMS, Diagnostic, Severity
+from enginehost.errors import EngineUnavailable
 from enginehost.policy import CALL, VIEW
 from enginehost.record import Stats
 from enginehost.signature import FunctionSignature
@@ -71,6 +75,7 @@ class _Joined:
     transport: Transport
     advertiser: Advertiser
     responder: Responder
+    agents: AgentServer
     pulse: Pulse
     link: Link | None
     events: Events
@@ -124,6 +129,8 @@ class Databus:
     def _made(self, identity: Identity, guard: Guard, transport: Transport, proofs: Proofs) -> _Joined:
         config = self.config
         self._trusted = list(guard.callers())
+        most = config.max_in_flight
+        agents = AgentServer(self._host, transport, second_era=config.second_era, most=most)
         advertiser = Advertiser(
             self._host.catalog,
             transport,
@@ -133,6 +140,7 @@ class Databus:
             stats=self._host.stats,
             guard=guard,
             second_era=config.second_era,
+            agents_changed=agents.offered,
         )
         responder = Responder(
             self._host,
@@ -146,7 +154,7 @@ class Databus:
         pulse = Pulse(self._beat, self._stood_still)
         link = self._linked(identity, transport, proofs) if config.directory else None
         events = Events(transport, self._host, identity, config, lambda one: self._rights(guard, one))
-        return _Joined(identity, guard, transport, advertiser, responder, pulse, link, events)
+        return _Joined(identity, guard, transport, advertiser, responder, agents, pulse, link, events)
 
     def _linked(self, identity: Identity, transport: Transport, proofs: Proofs) -> Link:
         config, host = self.config, self._host
@@ -173,7 +181,8 @@ class Databus:
             await joined.pulse.close()
             if joined.link is not None:
                 await joined.link.close()
-            await asyncio.gather(joined.advertiser.close(), joined.responder.close(drain))
+            closing = joined.responder.close(drain), joined.agents.close(drain)
+            await asyncio.gather(joined.advertiser.close(), *closing)
             await joined.events.stop()
         finally:
             await leave(joined.transport)
@@ -188,6 +197,34 @@ class Databus:
         """Wait until somebody offers ``name``, at most ``timeout`` seconds."""
         if self._joined is not None and self._joined.link is not None:
             await self._joined.link.arrival(name, timeout)
+
+    def ids(self, name: str, service: str) -> tuple[str, str]:
+        """The ids of this host and of its function ``name``; empty while it is on no bus."""
+        identity = self._joined.identity if self._joined is not None else None
+        return (identity.host_id, identity.function_id(service, name)) if identity is not None else ("", "")
+
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """The host's id on the bus, and its incarnation; ``None`` while it is on none."""
+        joined = self._joined
+        return None if joined is None else (joined.identity.host_id, joined.identity.incarnation)
+
+    def agents(self) -> list[BusAgent]:
+        """The agents of other programs that can be asked now, by service and name."""
+        joined = self._joined
+        return joined.link.agents.agents() if joined is not None and joined.link is not None else []
+
+    async def agent_events(self) -> AsyncGenerator[AgentEvent, None]:
+        """Agents that arrive, change and depart, from now on.
+
+        Raises :class:`EngineUnavailable` where the host is on no bus, or looks at nobody there.
+        """
+        joined = self._joined
+        if joined is None or joined.link is None:
+            raise EngineUnavailable("this host looks for no agents on the databus", reason="no-directory")
+        async with aclosing(agent_events(joined.link)) as events:
+            async for event in events:
+                yield event
 
     def refresh(self) -> None:
         """Advertise anew: the policy has changed."""
@@ -218,6 +255,8 @@ class Databus:
                 "in_flight": joined.responder.in_flight,
                 "answered": joined.responder.replies.answered,
                 "lost": joined.responder.replies.lost,
+                "questions": joined.agents.in_flight,
+                "questions_answered": joined.agents.answered,
                 "signs": joined.guard.signs,
                 "trusted_keys": len(self._trusted),
             }

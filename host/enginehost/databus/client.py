@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from enginehost.catalog import Catalog, Change, ChangeKind, Entry
 from enginehost.contributions import OWN_TRANSPORT, collect
+from enginehost.databus.agents_list import AgentEvent, BusAgent
 from enginehost.databus.bus import leave
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.identity import Identity
-from enginehost.databus.link import DISCOVERY_SECONDS, QUIET_SECONDS, Link
+from enginehost.databus.interface_events import InterfaceEvents
+from enginehost.databus.link import DISCOVERY_SECONDS, QUIET_SECONDS, Link, agent_events
 from enginehost.databus.pause import Pulse
 from enginehost.databus.port import Transport
 from enginehost.databus.proof import proofs_of
@@ -78,8 +80,13 @@ class Client:
     and when it is entered :class:`EngineUnavailable` where the bus cannot be joined.
     """
 
-    def __init__(self, config: DatabusConfig | None = None, **settings: Any) -> None:
+    def __init__(
+        self, config: DatabusConfig | None = None, *, interface_name: str = "", **settings: Any
+    ) -> None:
         self.config = replace(config or DatabusConfig(), **settings)
+        self.interface_events: InterfaceEvents | None = None
+        """What tells monitors of this client, where ``interface_name`` makes it an interface for them."""
+        self._interface_name = interface_name
         if not self.config.directory:
             hint = "leave it out: a client has nothing but the functions of others"
             raise ConfigError("a databus client has no use with directory=False", hint=hint)
@@ -100,6 +107,10 @@ class Client:
             self._transport = transport
             await self._link.start()
             self._pulse = Pulse(lambda: None, self._link.look_again)
+            if self._interface_name and config.events:
+                self.interface_events = InterfaceEvents(
+                    transport, identity.host_id, self._interface_name, second_era=config.second_era
+                )
         except BaseException:
             await leave(transport)
             raise
@@ -111,6 +122,8 @@ class Client:
             return  # what is to be closed belongs to the process that opened it
         if self._pulse is not None:
             await self._pulse.close()
+        if self.interface_events is not None:
+            await self.interface_events.close()
         if link is not None and self._transport is not None:
             await link.close()
             await leave(self._transport)
@@ -127,6 +140,16 @@ class Client:
             if not service or entry.signature.name.startswith(f"{service}.")
         ]
 
+    def agents(self) -> list[BusAgent]:
+        """The agents that can be asked now, by service and name: ``call(agent.function, …)`` asks one."""
+        return self._there().agents.agents()
+
+    async def agent_events(self) -> AsyncGenerator[AgentEvent, None]:
+        """Agents that arrive, change and depart, from now on."""
+        async with aclosing(agent_events(self._there())) as events:
+            async for event in events:
+                yield event
+
     async def settled(self, timeout: float = DISCOVERY_SECONDS, quiet: float = QUIET_SECONDS) -> None:
         """Wait until nothing new has been seen for ``quiet`` seconds, at most ``timeout``."""
         await self._there().settled(timeout, quiet)
@@ -138,15 +161,32 @@ class Client:
         """
         return (await self._entry(name, timeout)).signature
 
+    def new_call(self, name: str, timeout: float = 60.0) -> Call:
+        """A call of ``name`` that is not made yet, for who follows it by its ids; its seconds run already."""
+        return Call(
+            name,
+            deadline=time.monotonic() + timeout,
+            span=getrandbits(64) or 1,
+            trace=getrandbits(128) or 1,
+            max_result_bytes=self.config.max_result_bytes,
+        )
+
     async def call(
-        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float = 60.0,
+        made: Call | None = None,
     ) -> Any:
         """The result of ``name`` (a list, where it streams), which one provider runs.
 
-        ``timeout`` seconds bound the whole call. Raises the errors of :mod:`enginehost.errors`;
+        ``timeout`` seconds bound the whole call; ``made`` is one of :meth:`new_call`, which has its own.
+        Raises the errors of :mod:`enginehost.errors`;
         :class:`TooLarge` where the result, or all items together, have more than ``max_result_bytes``.
         """
-        call = self._new_call(name, timeout)
+        call = made or self.new_call(name, timeout)
+        timeout = timeout if made is None else call.remaining or 0.0
         entry = await self._entry(name, min(timeout, DISCOVERY_SECONDS))
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + (call.remaining or 0.0)):
@@ -159,16 +199,22 @@ class Client:
             raise CallTimeout(name, timeout) from None
 
     async def stream(
-        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: float = 60.0
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float = 60.0,
+        made: Call | None = None,
     ) -> AsyncGenerator[Any, None]:
         """The items of a streaming function as they come; the one result of a plain one.
 
         Raises what :meth:`call` raises; ``max_result_bytes`` holds for each item.
         """
-        call = self._new_call(name, timeout)
+        call = made or self.new_call(name, timeout)
+        timeout = timeout if made is None else call.remaining or 0.0
         entry = await self._entry(name, min(timeout, DISCOVERY_SECONDS))
         if not entry.signature.streaming:
-            yield await self.call(name, arguments, timeout=timeout)
+            yield await self.call(name, arguments, made=call)
             return
         async with aclosing(entry.function.run(dict(arguments or {}), call)) as items:
             async for item in items:
@@ -201,15 +247,6 @@ class Client:
         if self._link is None:
             raise RuntimeError("the client is not on the bus: use `async with Client(…) as bus`")
         return self._link
-
-    def _new_call(self, name: str, timeout: float) -> Call:
-        return Call(
-            name,
-            deadline=time.monotonic() + timeout,
-            span=getrandbits(64) or 1,
-            trace=getrandbits(128) or 1,
-            max_result_bytes=self.config.max_result_bytes,
-        )
 
     def _measure(self, name: str, item: Any, before: int = 0) -> int:
         """How many bytes of JSON there are with ``item``."""

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
+from enginehost.agents.facts import facts_of
 from enginehost.catalog import Catalog, Change, Entry
 from enginehost.databus.capability import shorten
 from enginehost.databus.directory import KIND as OTHERS
 from enginehost.databus.identity import Identity
 from enginehost.databus.types import FUNCTION_CAPABILITY
 from enginehost.engine import EngineState
+from enginehost.monitoring.versions import Versions
 from enginehost.policy import VIEW
 from enginehost.signature import FunctionSignature
+from enginehost.steps import StepKind
 
 NAME_BOUND = FUNCTION_CAPABILITY.bound("name")
 
@@ -24,7 +27,10 @@ JOINING, READY, DEGRADED, OFFLINE = "JOINING", "READY", "DEGRADED", "OFFLINE"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A host (``SERVICE``) or one of its functions (``FUNCTION``), as monitors see it."""
+    """A host (``SERVICE``), a function (``FUNCTION``) or an agent of it, or an interface.
+
+    An agent is a ``PRIMARY_AGENT`` where it answers by default, else a ``SPECIALIZED_AGENT``.
+    """
 
     component_id: str
     kind: str
@@ -55,6 +61,7 @@ class Shown:
         self.service = service
         self._identity = identity
         self._rights = rights
+        self._versions = Versions()
 
     @property
     def host_id(self) -> str:
@@ -66,6 +73,35 @@ class Shown:
         entry = self.catalog.get(name)
         return self._id(entry) if entry is not None else ""
 
+    @property
+    def incarnation(self) -> str:
+        """Which start of the host this is."""
+        return self._identity.incarnation
+
+    def called(self, name: str) -> tuple[str, str]:
+        """Id and name of a function that is called; empty where peers may not know that there is one.
+
+        Of a function of another host there is no id here. What is no function is what a caller made up.
+        """
+        entry = self.catalog.get(name)
+        if entry is None:
+            return "", ""
+        function_id = self._id(entry)
+        return function_id, shorten(
+            entry.name, NAME_BOUND
+        ) if function_id or entry.record.kind == OTHERS else ""
+
+    def step(self, kind: StepKind, name: str) -> tuple[str, str]:
+        """Likewise of what a step names: a function, an agent, a tool of an agent's own, a model."""
+        if kind in (StepKind.MODEL, StepKind.CHOICE) or self.catalog.get(name) is None:
+            return "", shorten(name, NAME_BOUND)
+        return self.called(name)
+
+    def version(self, name: str) -> str:
+        """A hash of a function's signature: whether it is the same function still."""
+        entry = self.catalog.get(name)
+        return self._versions.of(entry.signature) if entry is not None else ""
+
     def function(self, name: str) -> Component | None:
         """The function ``name`` as peers see it."""
         entry = self.catalog.get(name)
@@ -74,13 +110,18 @@ class Shown:
         name = shorten(name, NAME_BOUND)
         about = {
             "name": name,
-            "service_name": self.service,
+            "service_name": entry.function.service or self.service,
             "provider_id": self.host_id,
             "tags": [shorten(tag, NAME_BOUND) for tag in entry.signature.tags],
             "streaming": entry.signature.streaming,
         }
         reason = entry.record.shown_reason
-        return Component(function_id, "FUNCTION", name, state_of(entry), about, reason)
+        facts = facts_of(entry.record.engine)
+        kind = "FUNCTION"
+        if facts is not None:
+            kind = "PRIMARY_AGENT" if facts.default_capable else "SPECIALIZED_AGENT"
+            about["specializations"] = [shorten(one, NAME_BOUND) for one in facts.specializations]
+        return Component(function_id, kind, name, state_of(entry), about, reason)
 
     def host(self, state: str, reason: str = "") -> Component:
         """The host itself."""
@@ -90,7 +131,7 @@ class Shown:
     def _id(self, entry: Entry) -> str:
         if entry.record.kind == OTHERS or not self._rights(entry.signature) & VIEW:
             return ""
-        return self._identity.function_id(self.service, entry.name)
+        return self._identity.function_id(entry.function.service or self.service, entry.name)
 
 
 def state_of(entry: Entry) -> str:

@@ -73,6 +73,8 @@ class DatabusConfig(metaclass=_Checked):
     ``events`` off tells monitors nothing. ``log_level`` is the least severe level of the log that they are
     told (``debug``, ``info``, ``warning``, ``error``), or ``off``; ``auto`` is ``warning`` on loopback, else
     ``off``.
+    ``event_values`` lets monitors read arguments, results, questions and answers too, where the settings of
+    the host keep them.
     ``profiles``: ``genesis1`` holds always, ``genesis2`` adds the topics of Genesis 0.3.
     """
 
@@ -95,6 +97,7 @@ class DatabusConfig(metaclass=_Checked):
     allow_unsigned: tuple[str, ...] = ()
     events: bool = True
     log_level: str = "auto"
+    event_values: bool = False
     profiles: tuple[str, ...] = ("genesis1",)
     directory: bool = True
     let_in_services: tuple[str, ...] | None = None
@@ -179,6 +182,7 @@ def config_of(settings: HostSettings) -> DatabusConfig:
         allow_unsigned=bus.allow_unsigned,
         events=bus.events,
         log_level=bus.log_level,
+        event_values=bus.event_values,
         profiles=bus.profiles,
         directory=bus.directory,
         let_in_services=bus.let_in_services,

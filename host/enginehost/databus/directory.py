@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
-from enginehost.catalog import Catalog, EngineRecord
+from enginehost.catalog import OTHERS, Catalog, EngineRecord
 from enginehost.databus.aliases import Aliases
 from enginehost.databus.metadata import partition_of
 from enginehost.databus.offers import Offer, understand
@@ -25,7 +25,7 @@ from enginehost.errors import Unauthorized
 
 log = logging.getLogger("enginehost.databus")
 
-KIND = "databus"
+KIND = OTHERS
 """The kind of the engines that stand for other hosts' services."""
 
 CONFIRM_SECONDS = 3.0
@@ -79,6 +79,8 @@ class _Batch:
 
     added: dict[str, dict[str, Function]] = field(default_factory=dict)
     gone: dict[str, set[str]] = field(default_factory=dict)
+    ids: dict[str, None] = field(default_factory=dict)
+    """Functions, by their ids, that can be called now, or cannot any more."""
 
     def add(self, service: str, function: Function) -> None:
         self.gone.setdefault(service, set()).discard(function.signature.name)
@@ -106,6 +108,7 @@ class Directory:
         let_in: LetIn = lambda _: True,
         conflict: Conflict = lambda *_: None,
         complete: Complete = lambda *_: None,
+        changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.faults: dict[str, str] = {}
         """What is wrong with capabilities that are of no use, by function id; the latest hundred."""
@@ -119,6 +122,7 @@ class Directory:
         self._let_in = let_in
         self._conflict = conflict
         self._complete = complete
+        self._changed = changed
         self._placed: dict[str, _Placed] = {}
         self._groups: dict[tuple[str, str], _Group] = {}
         self._providers: dict[tuple[str, str], Provider] = {}
@@ -137,6 +141,18 @@ class Directory:
     def __len__(self) -> int:
         """Capabilities of others that are there now."""
         return len(self._placed)
+
+    def provider_of(self, function_id: str) -> Provider | None:
+        """Who offers a function; ``None`` where it cannot be called."""
+        placed = self._placed.get(function_id)
+        return placed.provider if placed is not None and placed.replica is not None else None
+
+    def remote_of(self, function_id: str) -> RemoteFunction | None:
+        """What runs a function; ``None`` where it cannot be called."""
+        placed = self._placed.get(function_id)
+        if placed is None or placed.form is None:
+            return None
+        return self._groups[placed.offer.service, placed.offer.capability.name].forms[placed.form]
 
     @property
     def providers(self) -> Sequence[Provider]:
@@ -337,6 +353,7 @@ class Directory:
         if remote is None:
             remote = group.forms[form] = self._remote((*key, *form), offer)
         placed.replica = Replica(offer.capability.function_id, provider)
+        batch.ids[offer.capability.function_id] = None
         remote.replicas.append(placed.replica)
         if group.served is None or (form[0] and not group.served[0]):
             self._serve(key, group, form, batch)
@@ -351,6 +368,7 @@ class Directory:
     def _remove(self, placed: _Placed, batch: _Batch) -> None:
         if placed.form is None or placed.replica is None:
             return
+        batch.ids[placed.offer.capability.function_id] = None
         key = placed.offer.service, placed.offer.capability.name
         group = self._groups[key]
         remote = group.forms[placed.form]
@@ -396,6 +414,8 @@ class Directory:
             if not served:
                 self._catalog.remove(record.engine_id)
                 del self._records[service], self._served[service]
+        for function_id in batch.ids:
+            self._changed(function_id)
 
 
 def _stays(known: _Placed, offer: Offer, participant: str, signer: Signer) -> bool:

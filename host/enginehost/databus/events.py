@@ -17,7 +17,7 @@ from enginehost.databus.lifecycle_events import LifecycleEvents
 from enginehost.databus.log_events import LEVELS, LOGS, LogEvents
 from enginehost.databus.outbox import Outbox
 from enginehost.databus.port import Transport
-from enginehost.databus.types import CHAIN_EVENT, COMPONENT_LIFECYCLE_EVENT
+from enginehost.databus.types import CHAIN_EVENT, COMPONENT_LIFECYCLE_EVENT, MONITORING_EVENT
 from enginehost.databus.unified import EVENT
 from enginehost.safe_text import Redact
 from enginehost.signature import FunctionSignature
@@ -34,8 +34,8 @@ LAST_EVENTS = 0.5
 """Seconds that the last events may take to be written."""
 
 _LIFECYCLE = frozenset({COMPONENT_LIFECYCLE_EVENT.name, EVENT})
-_CHAIN = frozenset({CHAIN_EVENT.name, EVENT})
-_FIRST_ERA = (COMPONENT_LIFECYCLE_EVENT.name, CHAIN_EVENT.name)
+_CHAIN = frozenset({CHAIN_EVENT.name, MONITORING_EVENT.name, EVENT})
+_FIRST_ERA = (COMPONENT_LIFECYCLE_EVENT.name, CHAIN_EVENT.name, MONITORING_EVENT.name)
 
 
 class EventHost(WatchedCalls, Protocol):
@@ -156,7 +156,9 @@ class _Parts:
         self, transport: Transport, host: EventHost, shown: Shown, outbox: Outbox, config: DatabusConfig
     ) -> None:
         redact = host.redactor
-        self.chains = ChainEvents(host, outbox, shown, naming=config.loopback)
+        self.chains = ChainEvents(
+            host, outbox, shown, naming=config.loopback, values=config.event_values, redact=redact
+        )
         self.lifecycle = LifecycleEvents(outbox, shown, redact)
         self.logs = LogEvents(outbox, shown, redact, log_level(config) or logging.CRITICAL)
         self.graph = Graph(transport, shown, redact) if config.second_era else None

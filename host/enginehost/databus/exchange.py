@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ class Ask(NamedTuple):
     """What is asked: ``parameters`` is a JSON object; ``until`` is when no answer is of use any more.
 
     ``until`` is monotonic seconds. ``repeatable``: asking twice does no harm (idempotent, or read-only).
-    ``caller`` is for whom it is asked, ``trace`` the span that asks.
+    ``caller`` is for whom it is asked, ``trace`` the span that asks, ``agents`` those that asked each other.
+    ``decide``: what a person decided about a question of the agent that is asked.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Ask(NamedTuple):
     repeatable: bool = False
     caller: str = ""
     trace: TraceContext = NO_TRACE
+    agents: tuple[str, ...] = ()
+    decide: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True, eq=False)

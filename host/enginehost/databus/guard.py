@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from enginehost.caller import Caller
 from enginehost.databus.config import DatabusConfig
@@ -13,6 +14,7 @@ from enginehost.databus.replays import Replays
 from enginehost.databus.signing import (
     Audience,
     VerifiedRequest,
+    sign_agent,
     sign_capability,
     sign_reply,
     verify_request,
@@ -53,6 +55,10 @@ class Guard:
     def sign_reply(self, reply: ExecutionReply, requester: str) -> ExecutionReply:
         """The reply, signed for the ``requester`` (an incarnation) where this host signs."""
         return reply if self._key is None else sign_reply(reply, self._key, requester)
+
+    def sign_agent(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An agent's sample, signed where this host signs."""
+        return values if self._key is None else sign_agent(values, self._key)
 
     def sign_capability(self, capability: Capability) -> Capability:
         """The capability, signed where this host signs."""

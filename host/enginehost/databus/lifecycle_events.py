@@ -23,6 +23,8 @@ from enginehost.values import encode
 
 NODE_DISCOVERY, EDGE_DISCOVERY, STATE_CHANGE = "NODE_DISCOVERY", "EDGE_DISCOVERY", "STATE_CHANGE"
 SERVICE_TO_FUNCTION = "SERVICE_TO_FUNCTION"
+OFFERED = frozenset({"FUNCTION", "PRIMARY_AGENT", "SPECIALIZED_AGENT"})
+"""Kinds of components that a host has: functions, and agents, which are functions too."""
 ACTIVE = "ACTIVE"
 """The state of an edge."""
 
@@ -124,7 +126,7 @@ class LifecycleEvents:
 def lifecycle_values(step: Transition, host_id: str, redact: Redact) -> dict[str, Any]:
     """A transition as ``COMPONENT_LIFECYCLE_EVENT``: members by name, enumerators by number."""
     component = step.component
-    function = component.kind == "FUNCTION"
+    offered = component.kind in OFFERED
     bound = COMPONENT_LIFECYCLE_EVENT.bound
     return {
         "component_id": component.component_id,
@@ -138,8 +140,8 @@ def lifecycle_values(step: Transition, host_id: str, redact: Redact) -> dict[str
         "call_id": "",
         "event_category": EVENT_CATEGORY.value(step.category),
         "source_id": host_id,
-        "target_id": component.component_id if function else "",
-        "connection_type": SERVICE_TO_FUNCTION if function else "",
+        "target_id": component.component_id if offered else "",
+        "connection_type": SERVICE_TO_FUNCTION if offered else "",
     }
 
 
@@ -160,7 +162,7 @@ def unified_values(step: Transition, host_id: str, redact: Redact) -> list[dict[
         "component_type": component.kind,
     }
     found = [event(LIFECYCLE, component_id, f"{name} is {component.state}", payload)]
-    if component.kind != "FUNCTION" or step.category != NODE_DISCOVERY:
+    if component.kind not in OFFERED or step.category != NODE_DISCOVERY:
         return found
     edge = payload | {
         "previous_state": ACTIVE,
@@ -170,7 +172,7 @@ def unified_values(step: Transition, host_id: str, redact: Redact) -> list[dict[
     }
     discovery: dict[str, Any] = {
         "event_type": "FUNCTION_DISCOVERY",
-        "entity_type": "FUNCTION",
+        "entity_type": "FUNCTION" if component.kind == "FUNCTION" else "AGENT",
         "entity_id": component_id,
         "metadata": component.about,
         "call_data": {},

@@ -6,11 +6,17 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
 from enginehost.catalog import Catalog, Entry
+from enginehost.databus.agents_directory import AgentDirectory
+from enginehost.databus.agents_list import AgentEvent
+from enginehost.databus.agents_offering import AGENTS
+from enginehost.databus.agents_peers import Peers
+from enginehost.databus.agents_turns import Turns
+from enginehost.databus.agents_understood import AgentOffer
 from enginehost.databus.aliases import Aliases
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.describing import DESCRIBE
@@ -18,6 +24,7 @@ from enginehost.databus.directory import Directory
 from enginehost.databus.exchange import Ask
 from enginehost.databus.identity import Identity
 from enginehost.databus.metadata import partition_of
+from enginehost.databus.offering import ADVERTISEMENTS
 from enginehost.databus.offers import Offer, with_schema
 from enginehost.databus.port import Transport
 from enginehost.databus.proof import Proofs
@@ -71,21 +78,38 @@ class Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._suspects: set[str] = set()
         self.requester = Requester(transport, identity.incarnation, proofs)
+        names, turns = Aliases(aliases), Turns()
+        self._second_era = config.second_era
         self.directory = Directory(
             catalog,
             self.requester,
-            Aliases(aliases),
+            names,
             own=lambda: (identity.host_id, identity.incarnation),
             vet=proofs.capability,
             let_in=let_in(config),
             conflict=self._suspect,
             complete=self._complete,
+            changed=self._function_changed,
+        )
+        self.peers = Peers(transport, turns)
+        self.agents = AgentDirectory(
+            catalog,
+            names,
+            self.directory,
+            self.peers,
+            turns,
+            own=lambda: identity.host_id,
+            let_in=let_in_agent(config),
+            vet=proofs.agent,
         )
 
     async def start(self) -> None:
         """Take replies, and follow what is offered."""
         await self.requester.start()
         await self._transport.watch(self.directory)
+        await self._transport.follow(AGENTS, self.agents.era(1))
+        if self._second_era:
+            await self._transport.follow(ADVERTISEMENTS, self.agents.era(2))
 
     async def look_again(self) -> None:
         """This process stood still for a while: what it knows of others may be wrong."""
@@ -96,7 +120,7 @@ class Link:
         loop = asyncio.get_running_loop()
         started = loop.time()
         while (now := loop.time()) < started + timeout:
-            seen = self.directory.quiet_since
+            seen = max(self.directory.quiet_since, self.agents.quiet_since)
             if seen and now >= max(seen, started) + quiet:
                 return
             await asyncio.sleep(0.02)
@@ -122,6 +146,8 @@ class Link:
     async def close(self) -> None:
         """Hear nothing any more; end the calls that wait."""
         self.directory.close()
+        self.agents.close()
+        await self.peers.close()
         for task in self._tasks:
             task.cancel()
         await self.requester.close()
@@ -131,11 +157,16 @@ class Link:
         directory, requester = self.directory, self.requester
         return {
             "remote_functions": len(directory),
+            "remote_agents": len(self.agents.agents()),
+            "agent_faults": dict(self.agents.faults),
             "providers": len(directory.providers),
             "calls_out": requester.in_flight,
             "replies_refused": requester.forged,
             "capability_faults": dict(directory.faults),
         }
+
+    def _function_changed(self, function_id: str) -> None:
+        self.agents.function_changed(function_id)
 
     # A schema that its capability has no room for
 
@@ -204,6 +235,34 @@ class Link:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def let_in_agent(config: DatabusConfig) -> Callable[[AgentOffer], bool]:
+    """Likewise for what is known as an agent alone; nobody signs that, so that it has to be wanted so."""
+    services, names, tags = (
+        matcher(*patterns) if patterns else None
+        for patterns in (config.let_in_services, config.let_in_functions, config.let_in_tags)
+    )
+
+    def fits(offer: AgentOffer) -> bool:
+        return (
+            config.accepts_any
+            and (services is None or services(offer.service))
+            and (names is None or names(offer.name) or names(offer.function))
+            and (tags is None or any(map(tags, offer.tags)))
+        )
+
+    return fits
+
+
+async def agent_events(link: Link) -> AsyncGenerator[AgentEvent, None]:
+    """Agents that arrive, change and depart, from now on."""
+    queue = link.agents.listen()
+    try:
+        while True:
+            yield await queue.get()
+    finally:
+        link.agents.unlisten(queue)
 
 
 def let_in(config: DatabusConfig) -> Callable[[Offer], bool]:

@@ -3,6 +3,7 @@
 A request::
 
     {"incarnation": "…", "timeout": 5.0, "traceparent": "…", "tracestate": "…", "caller": "alice",
+     "agents": ["first", "second"], "decide": {"question": "…", "decision": "approve"},
      "from": "…", "reply_partition": "eh.…", "ack": true, "stream": true, "credit": 64,
      "batch": true, "control": "cancel" | "credit" | "status", "seq": 7, "key": "…", "sig": "…"}
 
@@ -36,6 +37,8 @@ OTHER_START = "incarnation"
 """Why a host refuses a request: an earlier start of it was meant. ``reason`` in the error's detail."""
 UNKNOWN_ID = "unknown-id"
 """Likewise: it has no function of that id."""
+MOST_AGENTS = 101
+"""Names in a chain of agents that are read: one more than any host asks through."""
 MOST_CREDIT = 65_536
 """Items of a stream that a requester may allow at once."""
 
@@ -61,6 +64,8 @@ class RequestMetadata(NamedTuple):
     ``timeout`` in seconds; ``trace`` is what ``traceparent`` and ``tracestate`` say, as W3C Trace Context has
     them; ``incarnation`` is the start of the host that the requester means; ``requester`` is the incarnation
     of the requester, where it has one; ``on_behalf_of`` names whom it calls for, as it says itself;
+    ``agents`` are those that asked each other, from the first one to the one that asks; ``decide`` is what a
+    person decided about a question of the agent (``agents/chain.py``);
     ``credit`` is how many items of a stream may be on their way, or with ``control`` how many more.
     """
 
@@ -77,6 +82,8 @@ class RequestMetadata(NamedTuple):
     control: str = ""
     seq: int = 0
     key: str = ""
+    agents: tuple[str, ...] = ()
+    decide: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, text: bytes) -> Self:
@@ -100,6 +107,8 @@ class RequestMetadata(NamedTuple):
             control=_control(found),
             seq=_number(found, "seq", 2**63),
             key=_text(found, "key"),
+            agents=_agents(found),
+            decide=said if isinstance(said := found.get("decide"), dict) else None,
         )
 
 
@@ -151,6 +160,12 @@ def _object(text: bytes) -> dict[str, Any]:
 def _text(found: dict[str, Any], name: str) -> str:
     value = found.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _agents(found: dict[str, Any]) -> tuple[str, ...]:
+    said: Any = found.get("agents")
+    listed: list[Any] = said[:MOST_AGENTS] if isinstance(said, list) else []
+    return tuple(name[:200] for name in listed if isinstance(name, str))
 
 
 def _number(found: dict[str, Any], name: str, most: int) -> int:

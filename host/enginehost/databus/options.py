@@ -134,6 +134,7 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
     "accept": _one_of("auto", "any", "trusted"),
     "allow_unsigned": _words,
     "events": _flag,
+    "event_values": _flag,
     "log_level": _one_of(*LOG_LEVELS),
     "profiles": _profiles,
     "directory": _flag,

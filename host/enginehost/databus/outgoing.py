@@ -111,6 +111,10 @@ class Outgoing:
 def _say_for_whom(said: dict[str, Any], ask: Ask) -> None:
     if ask.caller:
         said["caller"] = ask.caller
+    if ask.agents:
+        said["agents"] = ask.agents
+    if ask.decide is not None:
+        said["decide"] = ask.decide
     trace = ask.trace
     if trace.trace:
         flags = "01" if trace.sampled else "00"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from enginehost.databus.struct import Struct
 
 DEFAULT_PARTITION = ""
 """DDS's default partition, in which every program is that names none."""
@@ -75,6 +77,41 @@ class ExecutionReply:
     participant: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Likewise of any durable keyed topic: ``values`` are its members by name, ``None`` where it went."""
+
+    key: str
+    values: Mapping[str, Any] | None
+    participant: str
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPair:
+    """Requests and replies under names that are made for one service. Members are texts and numbers."""
+
+    request_topic: str
+    reply_topic: str
+    request: Struct
+    reply: Struct
+
+
+class Sample(NamedTuple):
+    """What came on one topic of a pair.
+
+    ``about``: of a request, what its reply is given so that the library can say which one it answers; of a
+    reply, what :meth:`PairEnd.send` gave for its request. Empty where the library does not tell.
+    """
+
+    values: Mapping[str, Any]
+    participant: str
+    about: str = ""
+
+
+SampleHandler = Callable[[Sequence[Sample]], None]
+"""Takes samples on the event loop, at once."""
+
 RequestHandler = Callable[[Sequence[ExecutionRequest]], Awaitable[None]]
 """Takes requests on the event loop. While it waits, the transport takes no further ones."""
 
@@ -100,6 +137,42 @@ class Watcher(Protocol):
 
         What is not seen again within some seconds is gone.
         """
+        ...
+
+
+class InstanceWatcher(Protocol):
+    """What hears of the instances of a durable topic, as :class:`Watcher` does of capabilities."""
+
+    def seen(self, instances: Sequence[Instance]) -> None:
+        """Instances came, changed or went."""
+        ...
+
+    def anew(self) -> None:
+        """From here on everything that is there is seen once more."""
+        ...
+
+
+class PairEnd(Protocol):
+    """One end of a pair of topics: who asks, or who answers."""
+
+    @property
+    def peers(self) -> frozenset[str]:
+        """The participants at the other end."""
+        ...
+
+    async def reach(self, participant: str, patience: float) -> bool:
+        """Wait until ``participant`` (any, where it is empty) would take a request and its reply arrive."""
+        ...
+
+    async def send(self, values: Mapping[str, Any], about: str = "") -> str | None:
+        """Write a request, or the reply to the one that came with ``about``.
+
+        What its reply will be about, which may be empty; ``None`` where its readers do not take it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Delete the endpoints."""
         ...
 
 
@@ -173,8 +246,26 @@ class Transport(Protocol):
         """Write instances of a durable keyed topic; off the event loop."""
         ...
 
-    async def drop(self, topic: str, keys: Sequence[str]) -> None:
-        """Dispose instances of a durable keyed topic; off the event loop."""
+    async def drop(self, topic: str, keys: Sequence[str], *, dispose: bool = True) -> None:
+        """Dispose instances of a durable keyed topic; off the event loop.
+
+        Without ``dispose`` they are only not written by us any more.
+        """
+        ...
+
+    async def follow(self, topic: str, watcher: InstanceWatcher) -> None:
+        """Tell ``watcher`` of all instances of a durable topic with its key in front, until :meth:`close`.
+
+        :meth:`watch_again` makes its reader anew too.
+        """
+        ...
+
+    async def pair(self, pair: TopicPair, handler: SampleHandler, gone: Gone, *, serves: bool) -> PairEnd:
+        """Take requests of a pair of topics (``serves``), or replies; in the default partition.
+
+        ``gone`` hears of participants that were there and left. Raises :class:`ValueError` for names that the
+        library takes for no topics.
+        """
         ...
 
     def listened(self, topic: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.directory import Signer
@@ -10,7 +11,7 @@ from enginehost.databus.keys import SigningKey, signing_key
 from enginehost.databus.metadata import ReplyMetadata
 from enginehost.databus.port import Capability, ExecutionReply, ExecutionRequest
 from enginehost.databus.replicas import Provider
-from enginehost.databus.signing import Audience, sign_request, verify_capability, verify_reply
+from enginehost.databus.signing import Audience, sign_request, verify_agent, verify_capability, verify_reply
 from enginehost.databus.trust import Trust
 from enginehost.errors import Unauthorized
 
@@ -63,6 +64,12 @@ class Proofs:
             message = f"the key of {by.caller.subject} may not offer functions of this service"
             raise Unauthorized(message, detail={"reason": "untrusted-key"})
         return Signer(by.caller.subject, by.id)
+
+    def agent(self, values: Mapping[str, Any], provider: Provider) -> None:
+        """Raise :class:`Unauthorized` where an agent's sample is not of the host that signs its function."""
+        if provider.key and verify_agent(values, self._trust.find).by.id != provider.key:
+            message = "its sample is signed by another key than the capability of its function"
+            raise Unauthorized(message, detail={"reason": "untrusted-key"})
 
 
 def proofs_of(config: DatabusConfig, incarnation: Callable[[], str]) -> Proofs:

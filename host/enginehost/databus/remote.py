@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+from enginehost.agents.chain import DECISION
+from enginehost.databus.agents_turns import Turns, chain_here, conversation_with
 from enginehost.databus.exchange import Ask
 from enginehost.databus.outcome import no_json
 from enginehost.databus.replicas import Replica
@@ -25,6 +28,8 @@ class RemoteFunction:
     def __init__(self, requester: Requester, signature: FunctionSignature) -> None:
         self.replicas: list[Replica] = []
         self.signature = signature
+        self.turns: Turns | None = None
+        """Set where it is an agent: one question in a conversation at a time."""
         self._requester = requester
         hints = signature.annotations
         self._repeatable = hints.idempotent is True or hints.read_only is True
@@ -38,6 +43,12 @@ class RemoteFunction:
 
     async def call(self, arguments: dict[str, Any], call: Call) -> Any:
         """One call; its deadline and trace go along."""
+        if self.turns is None:
+            return await self._called(arguments, call)
+        async with self._turn(arguments, call) as said:
+            return await self._called(said, call)
+
+    async def _called(self, arguments: dict[str, Any], call: Call) -> Any:
         result = await self._requester.call(await self._ask(arguments, call), self.replicas)
         if call.max_result_bytes is not None and len(result) > call.max_result_bytes:
             raise TooLarge(f"the result of {call.function}", limit=call.max_result_bytes, size=len(result))
@@ -48,12 +59,27 @@ class RemoteFunction:
 
     async def stream(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[Any, None]:
         """The items as they come."""
-        items = self._requester.stream(await self._ask(arguments, call), self.replicas)
-        try:
-            async for item in items:
-                yield item
-        finally:
-            await items.aclose()
+        async with self._turn(arguments, call) as said:
+            items = self._requester.stream(await self._ask(said, call), self.replicas)
+            try:
+                async for item in items:
+                    yield item
+            finally:
+                await items.aclose()
+
+    @asynccontextmanager
+    async def _turn(self, arguments: dict[str, Any], call: Call) -> AsyncGenerator[dict[str, Any]]:
+        """An agent's turn: its conversation is that of the agent that asks, where none is named."""
+        name = self.signature.name
+        conversation = self._conversation(arguments)
+        if self.turns is None or not conversation:
+            yield arguments
+            return
+        async with self.turns.of((name, conversation), call):
+            yield arguments | {"conversation_id": conversation}
+
+    def _conversation(self, arguments: Mapping[str, Any]) -> str:
+        return str(arguments.get("conversation_id") or conversation_with(self.signature.name))
 
     async def _ask(self, arguments: dict[str, Any], call: Call) -> Ask:
         large = call.large or len(arguments) > _FEW
@@ -69,4 +95,6 @@ class RemoteFunction:
             repeatable=self._repeatable,
             caller=caller.subject if caller.authenticated else "",
             trace=TraceContext(call.trace, call.span, call.arrived.sampled, call.arrived.state),
+            agents=chain_here(call.function),
+            decide=DECISION.get() if self.turns is not None else None,
         )

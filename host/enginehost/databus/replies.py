@@ -80,6 +80,8 @@ class Replies:
         """The final reply of a call that failed or was refused."""
         said = f'"sequence":{sequence},"final":true,"error":'
         metadata = self._metadata(to, said + _told(failure.to_json()))
+        if len(metadata) > NEWS_BOUND and (questions := in_short(failure)):
+            metadata = self._metadata(to, said + _told(questions))
         if len(metadata) > NEWS_BOUND:
             short: dict[str, Any] = {"code": failure.code, "message": shorten(failure.message, 1024)}
             metadata = self._metadata(to, said + _told(short))
@@ -127,6 +129,29 @@ class Replies:
 
 
 _JSON = {True: "true", False: "false"}
+
+
+_WAITS = "waits-for-a-person"
+_SHORT = 300
+
+
+def in_short(failure: EngineHostError) -> dict[str, Any]:
+    """An agent's answer that it waits for a person, with as much as its first question needs.
+
+    Empty where it says something else. The other questions come when the first one is decided.
+    """
+    detail = failure.detail
+    asked: Any = detail.get("questions")
+    if detail.get("reason") != _WAITS or not isinstance(asked, list) or not asked:
+        return {}
+    first: Any = asked[0]
+    question = {
+        "id": first.get("id", ""),
+        "tool": shorten(str(first.get("tool", "")), 128),
+        "text": shorten(str(first.get("text", "")), _SHORT),
+    }
+    told = {"reason": _WAITS, "conversation_id": detail.get("conversation_id", ""), "questions": [question]}
+    return {"code": failure.code, "message": shorten(failure.message, _SHORT), "detail": told}
 
 
 def _told(error: dict[str, Any]) -> str:

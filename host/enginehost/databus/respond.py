@@ -206,6 +206,8 @@ class Responder:
             running.to.key, running.to.requester = verified.by.id, verified.sender
         if running.metadata.on_behalf_of:
             running.caller = _calling_for(running.caller, running.metadata.on_behalf_of)
+        if running.metadata.agents:
+            running.caller = _asked_by(running.caller, running.metadata.agents[-1])
         self._seen.add(running.known, running.to.participant)
 
     async def _verify_and_answer(self, running: Running) -> None:
@@ -248,6 +250,11 @@ class Responder:
 @lru_cache(1024)
 def _calling_for(caller: Caller, name: str) -> Caller:
     return replace(caller, claims={**caller.claims, "on_behalf_of": name})
+
+
+@lru_cache(1024)
+def _asked_by(caller: Caller, agent: str) -> Caller:
+    return replace(caller, agent=agent)
 
 
 async def _wait(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:

@@ -16,20 +16,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from enginehost.databus.keys import KEYGEN, SigningKey, is_key_id, verifier
 from enginehost.databus.port import Capability, ExecutionReply, ExecutionRequest
 from enginehost.databus.trust import TrustedKey
-from enginehost.databus.types import FUNCTION_CAPABILITY, ID_BOUND
+from enginehost.databus.types import AGENT_CAPABILITY, FUNCTION_CAPABILITY, ID_BOUND
 from enginehost.errors import InvalidRequest, Unauthorized
 from enginehost.values import MalformedJson, decode, encode
 
 REQUEST = b"enginehost request 1"
 REPLY = b"enginehost reply 1"
 CAPABILITY = b"enginehost capability 1"
+AGENT = b"enginehost agent 1"
 
 _HEAD, _TAIL = b',"sig":"', b'"}'
 _SIGNATURE_BYTES, _SIGNATURE_TEXT = 64, 88
@@ -163,6 +164,24 @@ def verify_capability(capability: Capability, find: FindKey) -> Verified:
     return _verify(sealed, lambda body: _capability_parts(capability, body), find, "capability")[0]
 
 
+def sign_agent(values: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
+    """An agent's sample (``AGENT_CAPABILITY`` by member), signed.
+
+    Raises :class:`ValueError` where its ``model_info`` has no room for that; it takes :data:`SEALED_BYTES`.
+    """
+    body = _body(str(values["model_info"]).encode(), key, {})
+    sealed = seal(body, key, _agent_parts(values, body))
+    if len(sealed) > (bound := AGENT_CAPABILITY.bound("model_info")):
+        raise ValueError(f"its model_info with its signature has {len(sealed)} of at most {bound} bytes")
+    return {**values, "model_info": sealed.decode()}
+
+
+def verify_agent(values: Mapping[str, Any], find: FindKey) -> Verified:
+    """Who signed an agent's sample. Raises :class:`Unauthorized`."""
+    sealed = _octets(values["model_info"])
+    return _verify(sealed, lambda body: _agent_parts(values, body), find, "agent's sample")[0]
+
+
 def _request_parts(request: ExecutionRequest, audience: Audience, body: bytes) -> tuple[bytes, ...]:
     return (
         REQUEST,
@@ -196,6 +215,14 @@ def _capability_parts(capability: Capability, body: bytes) -> tuple[bytes, ...]:
         for name in _CAPABILITY_MEMBERS
     )
     return (CAPABILITY, *members)
+
+
+def _agent_parts(values: Mapping[str, Any], body: bytes) -> tuple[bytes, ...]:
+    members = (
+        body if member.name == "model_info" else _octets(values[member.name])
+        for member in AGENT_CAPABILITY.members
+    )
+    return (AGENT, *members)
 
 
 def _octets(value: str | int) -> bytes:

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from enginehost.call import CURRENT
-from enginehost.errors import EngineHostError
+from enginehost.errors import EngineHostError, InvalidRequest
 from enginehost.llm import spans
 from enginehost.llm.answer import Answer, gathered, structured
 from enginehost.llm.input import Input, rows_of
@@ -23,6 +23,7 @@ from enginehost.llm.message import Message, Type, Usage
 from enginehost.llm.option_checks import checked
 from enginehost.llm.options import Form, Options, Signature, form_of, request_of
 from enginehost.llm.trying import Attempt
+from enginehost.safe_text import make_safe
 
 if TYPE_CHECKING:
     from enginehost.llm.models import Models, Served
@@ -75,6 +76,24 @@ class LLMService:
         """The ids that the provider lists."""
         return tuple(await self._served().engine.models())
 
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """A vector of the engine's default model for each text, in order.
+
+        Raises ``InvalidRequest`` for an engine that has none, and what :meth:`send` raises.
+        """
+        served = self._served()
+        embed = getattr(served.engine, "embed", None)
+        if embed is None:
+            raise InvalidRequest(f"{served.name} gives no embeddings", detail={"reason": "no-embeddings"})
+        await served.enter()
+        try:
+            return await embed(await served.model_id(""), list(texts))
+        except EngineHostError as error:
+            make_safe(error, served.engine.context.redact, own=False)
+            raise
+        finally:
+            served.leave()
+
     @property
     def engine_id(self) -> str:
         """The id of the engine that answers now. Raises as :meth:`send` does."""
@@ -108,23 +127,30 @@ class LLMService:
         served = self._served()
         request = request_of(options, self._signature, form)
         with rows_of(given) as rows:
-            attempt = Attempt(served, rows, request, self._models.find)
+            content = spans.Content() if self._tracing.steps.values else None
+            watched = rows if content is None else content.read(rows)
+            attempt = Attempt(served, watched, request, self._models.find)
             seconds = _seconds(options.get("total_timeout"), served.timeout)
-            async with aclosing(self._counted(attempt, seconds)) as pieces:
+            async with aclosing(self._counted(attempt, seconds, content)) as pieces:
                 async for message in pieces:
                     yield message
 
-    async def _counted(self, attempt: Attempt, seconds: float | None) -> AsyncGenerator[Message, None]:
+    async def _counted(
+        self, attempt: Attempt, seconds: float | None, content: spans.Content | None
+    ) -> AsyncGenerator[Message, None]:
         started = time.monotonic()
         usage: Usage | None = None
         failure: BaseException | None = None
         outcome = "cancelled"  # also where the reader leaves
         span = spans.start(self._tracing, attempt)
+        step = spans.ModelStep(self._tracing, attempt, span, content)
         try:
             async with aclosing(attempt.pieces(seconds)) as pieces:
                 async for message in pieces:
                     if message.usage is not None:
                         usage = message.usage
+                    if content is not None:
+                        content.said(message)
                     yield message
             outcome = "ok"
         except EngineHostError as error:
@@ -135,6 +161,7 @@ class LLMService:
             engine_id, model = attempt.served.record.engine_id, attempt.request.model
             self._models.count(engine_id, model).ended(outcome, spent, usage)
             spans.end(span, attempt, usage, failure, outcome)
+            step.end(usage, outcome)
 
 
 async def _each(messages: list[Message]) -> AsyncGenerator[Message, None]:

@@ -35,15 +35,15 @@ class EventStream:
         """Send each of ``items`` (JSON) as an event ``name``, and the end."""
         count = 0
         async for item in items:
-            await self._event(name, item)
+            await self.event(name, item)
             count += 1
-        await self._event(b"done", b'{"items":%d}' % count)
-        await self._end()
+        await self.event(b"done", b'{"items":%d}' % count)
+        await self.end()
 
     async def fail(self, error: EngineHostError, call_id: str) -> None:
         """Send ``error`` as the last event."""
-        await self._event(b"error", problem_json(error, call_id))
-        await self._end()
+        await self.event(b"error", problem_json(error, call_id))
+        await self.end()
 
     async def beat(self) -> None:
         """Send a comment if nothing was sent since the last beat."""
@@ -51,11 +51,17 @@ class EventStream:
             await self._write(b": still running\n\n")
         self._quiet = True
 
-    async def _event(self, name: bytes, data: bytes) -> None:
+    async def event(self, name: bytes, data: bytes) -> None:
+        """Send one event; ``data`` is JSON."""
         self._quiet = False
         await self._write(b"event: %b\ndata: %b\n\n" % (name, data))
 
-    async def _end(self) -> None:
+    async def open(self) -> None:
+        """Send what comes before all events, where the client has to know at once that it is heard."""
+        await self._write(b"retry: 1000\n\n")
+
+    async def end(self) -> None:
+        """Nothing comes any more."""
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _write(self, chunk: bytes) -> None:

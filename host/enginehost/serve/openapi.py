@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import enginehost
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
 from enginehost.errors import ERROR_TABLE
+from enginehost.serve.agents.openapi import agent_paths, agent_schemas
+from enginehost.serve.agents.seen import agents_seen
 from enginehost.serve.sessions.openapi import session_paths, session_schemas
 from enginehost.serve.views import function_path
 from enginehost.values import write
@@ -51,42 +53,53 @@ _PROBLEM = {
 }
 
 
+class Talks(NamedTuple):
+    """Which conversations there are: sessions with agents of this host, questions to agents of any."""
+
+    sessions: bool = False
+    agents: bool = False
+
+
+NO_TALKS = Talks()
+
+
 class OpenApi:
     """Makes the documents of a host, and keeps the last few as bytes."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._cache: dict[tuple[int, bool, tuple[str, ...]], bytes] = {}
+        self._cache: dict[tuple[int, Talks, tuple[str, ...]], bytes] = {}
 
     async def document(self, caller: Caller, tags: Iterable[str]) -> bytes:
         """The document of the functions that ``caller`` may view."""
         entries = self._host.functions(caller, tags)
         agents = self._host.agent_specs()
         sessions = any(entry.name in agents for entry in entries)
-        key = (self._host.catalog.version, sessions, tuple(entry.name for entry in entries))
+        talks = Talks(sessions, sessions or bool(agents_seen(self._host, caller)))
+        key = (self._host.catalog.version, talks, tuple(entry.name for entry in entries))
         found = self._cache.get(key)
         if found is None:
             names = self._host.face_names("openai")
             operations = [(entry, names.to_face(entry.name)) for entry in entries]
             # on a thread: ten thousand functions take a good part of a second
             authenticates = self._host.settings.authenticates
-            found = await asyncio.to_thread(_rendered, operations, authenticates, sessions)
+            found = await asyncio.to_thread(_rendered, operations, authenticates, talks)
             while len(self._cache) >= _MOST_CACHED:
                 del self._cache[next(iter(self._cache))]
             self._cache[key] = found
         return found
 
 
-def _rendered(operations: list[tuple[Entry, str]], authenticates: bool, sessions: bool) -> bytes:
-    return write(openapi_document(operations, authenticates, sessions))
+def _rendered(operations: list[tuple[Entry, str]], authenticates: bool, talks: Talks) -> bytes:
+    return write(openapi_document(operations, authenticates, talks))
 
 
 def openapi_document(
-    operations: Iterable[tuple[Entry, str]], authenticates: bool, sessions: bool = False
+    operations: Iterable[tuple[Entry, str]], authenticates: bool, talks: Talks = NO_TALKS
 ) -> dict[str, Any]:
     """OpenAPI 3.1 for functions, each with its operation id (a name in ``[A-Za-z0-9_-]``).
 
-    ``sessions``: one of them is an agent, so that there are sessions.
+    Where some of them are agents there are ``talks``.
     """
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
@@ -95,9 +108,12 @@ def openapi_document(
         schemas[arguments] = moved(entry.signature.parameters, f"#/components/schemas/{arguments}")
         schemas[result] = moved(entry.signature.result or {}, f"#/components/schemas/{result}")
         paths[function_path(entry.name)] = {"post": _operation(entry, operation_id, arguments, result)}
-    if sessions:
+    if talks.sessions:
         paths |= session_paths()
         schemas |= session_schemas()
+    if talks.agents:
+        paths |= agent_paths()
+        schemas |= agent_schemas()
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "enginehost", "version": enginehost.__version__},

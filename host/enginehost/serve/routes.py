@@ -22,6 +22,7 @@ from enginehost.errors import (
     UnknownFunction,
 )
 from enginehost.serve import views
+from enginehost.serve.agents import agent_routes
 from enginehost.serve.disclosure import Reader
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
@@ -53,10 +54,12 @@ class Routes:
             Route("/v1/functions/{name:path}", self.function),
             Route("/v1/tools", self.tools),
             Route("/v1/engines", self.engines),
+            Route("/v1/network", self.network),
             Route("/api/function-{engine_id:path}/definition", self.definition),
             Route("/api/function-{engine_id:path}/execute", _SemossExecute(self), methods=["POST"]),
             Route("/openapi.json", self.openapi),
             *session_routes(self._host),
+            *agent_routes(self._host),
         ]
         return routes + docs_routes() if self._host.settings.http.docs else routes
 
@@ -90,8 +93,17 @@ class Routes:
         return _json(views.description(self._host, entry, _exchange(request).caller, spec_kinds()))
 
     async def tools(self, request: Request) -> Response:
-        """The functions as a list of tools of the kind ``?format=`` (default ``openai``)."""
-        kind = request.query_params.get("format", "openai")
+        """The functions as a list of tools of the kind ``?format=`` (default ``openai``).
+
+        With ``?query=`` those that fit it and may be called, the best first; with ``?most=`` no more.
+        """
+        asked = request.query_params
+        kind = asked.get("format", "openai")
+        if "query" in asked or "most" in asked:
+            most = _limit(asked["most"], "most") if "most" in asked else None
+            caller, tags = _exchange(request).caller, _tags(request)
+            query = asked.get("query", "")
+            return _json(await self._host.tools_for_model(query, kind, caller=caller, tags=tags, most=most))
         return _json(self._host.tools(kind, caller=_exchange(request).caller, tags=_tags(request)))
 
     async def engines(self, request: Request) -> Response:
@@ -99,6 +111,12 @@ class Routes:
         caller = _exchange(request).caller
         found = {"engines": views.engines(self._host, caller)}
         return _json(found | {"problems": views.problems(self._host, caller)})
+
+    async def network(self, request: Request) -> Response:
+        """Who there is and who called whom, as far as the caller may view it."""
+        from enginehost.serve.network import picture
+
+        return _json(picture(self._host, _exchange(request).caller))
 
     async def definition(self, request: Request) -> Response:
         """SEMOSS's definition of the function of an engine."""
@@ -209,11 +227,11 @@ def _mentions(entry: Entry, wanted: str) -> bool:
     return wanted in signature.name.casefold() or wanted in signature.description.casefold()
 
 
-def _limit(text: str | None) -> int:
+def _limit(text: str | None, name: str = "limit") -> int:
     if text is None:
         return DEFAULT_PAGE
     if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= LARGEST_PAGE):
-        raise InvalidRequest(f"limit must be a number from 1 to {LARGEST_PAGE}")
+        raise InvalidRequest(f"{name} must be a number from 1 to {LARGEST_PAGE}")
     return int(text)
 
 

@@ -51,6 +51,7 @@ class Bus:
             read_condition=lambda reader, state: reader.data,  # type: ignore[arg-type]
             status_condition=lambda reader: reader.status,  # type: ignore[arg-type]
             replier=Replier,  # type: ignore[arg-type]
+            requester=Requester,  # type: ignore[arg-type]
         )
 
     def readers_of(self, writer: DataWriter) -> list[DataReader]:
@@ -115,6 +116,8 @@ class DataWriter(Endpoint):
     def __init__(self, publisher: Group, topic: Topic, qos: dds.DataWriterQos) -> None:
         super().__init__(publisher, topic, qos)
         self.publisher = publisher
+        self.identity: Any = None
+        self.related: Any = None
         self.instances: dict[str, bytes] = {}
         with self.bus.lock:
             self.bus.writers.append(self)
@@ -233,9 +236,9 @@ class DataReader(Endpoint):
             publication_handle=writer.handle,
             instance_handle=Handle(name),
             state=SimpleNamespace(instance_state=state),
-            original_publication_virtual_sample_identity=SimpleNamespace(
-                writer_guid=writer.handle, sequence_number=next(_numbers)
-            ),
+            original_publication_virtual_sample_identity=writer.identity
+            or SimpleNamespace(writer_guid=writer.handle, sequence_number=next(_numbers)),
+            related_original_publication_virtual_sample_identity=writer.related,
         )
         with self.bus.lock:
             self.samples.append(SimpleNamespace(data=sample, info=info))
@@ -297,13 +300,43 @@ class Replier:
         self.request_datareader = DataReader(group, topic, qos["datareader_qos"])
         self.request_datareader.replier = self
         self.reply_kind = reply
+        self.reply_datawriter = DataWriter(
+            group, Topic(participant, f"{name}Reply", reply), qos["datawriter_qos"]
+        )
 
     def send_reply(self, reply: dds.DynamicData, identity: Any) -> None:
         assert reply.type == self.reply_kind
         self.answers.append((reply, identity))
+        self.reply_datawriter.related = identity
+        self.reply_datawriter.write(reply)
 
     def close(self) -> None:
         self.request_datareader.close()
+        self.reply_datawriter.close()
+
+
+class Requester:
+    """Likewise."""
+
+    def __init__(
+        self, request: Any, reply: Any, participant: DomainParticipant, name: str, **qos: Any
+    ) -> None:
+        group = Group(participant, dds.PublisherQos())
+        topics = (
+            Topic(participant, f"{name}{way}", kind) for way, kind in (("Request", request), ("Reply", reply))
+        )
+        self.request_datawriter = DataWriter(group, next(topics), qos["datawriter_qos"])
+        self.reply_datareader = DataReader(group, next(topics), qos["datareader_qos"])
+
+    def send_request(self, request: dds.DynamicData) -> Any:
+        identity = SimpleNamespace(writer_guid=self.request_datawriter.handle, sequence_number=next(_numbers))
+        self.request_datawriter.identity = identity
+        self.request_datawriter.write(request)
+        return identity
+
+    def close(self) -> None:
+        self.request_datawriter.close()
+        self.reply_datareader.close()
 
 
 class StatusCondition(dds.GuardCondition):

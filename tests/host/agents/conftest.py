@@ -229,6 +229,7 @@ class Kit:
     rows_of = staticmethod(rows_of)
     check_nothing_dangles = staticmethod(check_nothing_dangles)
     terminal_events = staticmethod(terminal_events)
+    ALL_TOOLS = ALL_TOOLS
 
 
 @pytest.fixture

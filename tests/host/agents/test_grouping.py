@@ -44,7 +44,7 @@ async def test_up_to_the_number_every_function_is_shown_and_beyond_it_three_tool
     for above, names in ((5, [f"f{number}" for number in range(5)]), (4, ["describe", "query"])):
         world.model.answers = lambda rows: kit.text("ok")
         if above == 5:
-            await world.start(*functions, group_tools_above=above)
+            await world.start(*functions, group_tools_above=above, tools_most=0)
         else:
             world.agents.register(_with(world.specs[0], above))
         await world.said()
@@ -61,7 +61,7 @@ async def test_functions_are_found_and_called_and_stored_as_themselves(world: An
     ran: list[Any] = []
     reading = catalog(kit, ran, "weather.today", "weather.tomorrow", "river_level", read_only=True)
     acting = catalog(kit, ran, "book_room", *(f"other{number}" for number in range(120)))
-    await world.start(*reading, *acting)
+    await world.start(*reading, *acting, tools_most=0)
     world.model.answers = [
         [kit.call("describe", search="how is the weather tomorrow")],
         [kit.call("describe", names=["book_room", "bookroom"]), kit.call("describe", page=2)],
@@ -118,6 +118,7 @@ async def test_a_group_is_no_way_around_what_a_function_asks_for(world: Any, kit
         *functions,
         policy=rules,
         group_tools_above=0,
+        tools_most=0,
         stages=(approval(["delete_*"]),),
         approval=ApprovalPolicy(),
         limits=TurnLimits(tool_calls=20),

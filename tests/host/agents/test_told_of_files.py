@@ -189,7 +189,8 @@ async def test_a_class_in_a_process_of_its_own_says_what_of_it_does_nothing(fold
     assert reasons["shop.smss"] == "Shop.aprove has no effect; did you mean approve?"
     for wrong, told in (
         ("model = 5", "Shop.model: has to be text"),
-        ("def __init__(self): pass", "Shop cannot be made: it takes ()"),
+        ("def __init__(self, shop): pass", "Shop cannot be made: it takes (shop)"),
+        ("def __init__(self): pass", "the constructor of Shop leaves out its base class's"),
     ):
         (folder / "shop.py").write_text(text.format(wrong))
         async with host(folder) as running:
@@ -217,10 +218,10 @@ def test_names_that_hide_each_other_are_told(folder: Path) -> None:
 
 def test_an_engine_class_that_takes_something_else_is_told_what_it_is_given() -> None:
     class Own(Agent):
-        def __init__(self) -> None:
+        def __init__(self, shop: str) -> None:
             super().__init__()
 
-    with pytest.raises(ConfigError, match=r"Own cannot be made: it takes \(\)") as raised:
+    with pytest.raises(ConfigError, match=r"Own cannot be made: it takes \(shop") as raised:
         make_engine(Own, EngineContext("own"), AgentConfig())
     assert "def __init__(self, context, config)" in raised.value.hint
 

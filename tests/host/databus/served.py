@@ -14,6 +14,7 @@ from enginehost.invoke import Invoker
 from enginehost.policy import Policy
 from enginehost.record import Recorder, Sink, Stats
 from enginehost.signature import FunctionSignature
+from enginehost.steps import Steps
 from enginehost.values import encode
 
 
@@ -63,8 +64,12 @@ class ServedCatalog:
     def redactor(self, text: str) -> str:
         return text
 
-    def watch_starts(self, heard: Callable[[Call], None] | None) -> None:
-        self._invoker.tracing.watch(heard)
+    def watch_starts(self, heard: Callable[[Call], None]) -> Callable[[], None]:
+        return self._invoker.tracing.watch(heard)
+
+    @property
+    def steps(self) -> Steps:
+        return self._invoker.tracing.steps
 
     def watch_ends(self, sink: Sink) -> Callable[[], None]:
         return self._invoker.recorder.add(sink)

@@ -80,7 +80,12 @@ def test_name_description_and_the_meaning_of_the_parameters_survive(
     on_the_wire = sent(signature, kind, any_values)
     # a strict tool takes null for what is absent
     received = arguments_from(signature, kind, on_the_wire) if strict else any_values
-    assert accepts(signature.parameters, received) == accepts(back.parameters, on_the_wire)
+    fits, fits_back = accepts(signature.parameters, received), accepts(back.parameters, on_the_wire)
+    if strict and "dependentRequired" in json.dumps(signature.parameters):
+        # null is present where it stands for what is absent, so that a need of it counts as met
+        assert fits_back or not fits
+    else:
+        assert fits == fits_back
 
 
 @some

@@ -156,7 +156,17 @@ async def test_many_processes_that_open_one_new_database_make_it_once(
         await first.close()
         for view in ("sessions", "conversation"):
             raw(f"DROP VIEW {view}")
-        tables = ("messages", "parts", "events", "runs", "processes", "push_configs", "audit")
+        tables = (
+            "messages",
+            "parts",
+            "events",
+            "runs",
+            "processes",
+            "push_configs",
+            "audit",
+            "chains",
+            "chain_events",
+        )
         for table in (*tables, "alembic_version"):
             raw(f"DROP TABLE {table}")
     stores = await asyncio.gather(*(open_store() for _ in range(4)))

@@ -24,6 +24,7 @@ from enginehost.llm.message import Message, Role, Status, Type, system, user
 from enginehost.llm.model import ModelRequest
 from enginehost.llm.passage import Batch, Context, Passage, PlainForm, each
 from enginehost.store import passages
+from enginehost.store.chain_tables import chain_metadata
 from enginehost.store.port import Owner
 from enginehost.store.sql import SqlStore
 
@@ -255,6 +256,8 @@ def test_rows_from_before_the_column_are_read_as_messages(
         session = runner.run(first.session(rows))
         runner.run(first.store.close())
         raw("ALTER TABLE messages DROP COLUMN text_at")
+        for table in chain_metadata.sorted_tables:
+            raw(f"DROP TABLE {table.name}")
         raw("UPDATE alembic_version SET version_num = 's0001'")
         second = World(runner, SqlStore(url))
         second.owner = first.owner

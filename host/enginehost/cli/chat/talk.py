@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from concurrent.futures import Future
 from contextlib import suppress
@@ -11,11 +10,12 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal
 
+from enginehost.cli.chat.deciding import Command, Leave, put_question, read_decision
 from enginehost.cli.chat.link import Heard, Link
 from enginehost.cli.chat.show import Show, called
 from enginehost.cli.failures import CommandError, report
 from enginehost.cli.output import emphasised, note, one_line, printable, say
-from enginehost.errors import EngineHostError, InvalidRequest, shortened
+from enginehost.errors import EngineHostError, shortened
 
 _ENDED = ("done", "failed", "cancelled")
 HELP = """\
@@ -26,10 +26,6 @@ HELP = """\
 /help         this
 //text        say a text that begins with /
 Ctrl+C ends the turn; a second one leaves."""
-
-
-class Leave(Exception):
-    """The person wants to go."""
 
 
 class Talk:
@@ -108,22 +104,16 @@ class Talk:
 
     def _ask(self, question: dict[str, Any]) -> bool:
         """Until it is decided; ``False`` where the person cancels the turn instead."""
-        note(emphasised(f"? {printable(question['text'] or 'may this call run?')}", sys.stderr, "yellow"))
-        about_call = "tool" in question
-        if about_call:
-            note(f"  {called(question)}")
-        words = "[a]pprove, [r]eject, [e]dit, [w]rite the answer" if about_call else "[a]pprove, [r]eject"
+        about_call = put_question(question)
         while True:
             try:
-                word = input(f"{words}: ").strip()
-                if word.startswith("/"):
-                    if self._cancels(*word[1:].split()):
+                decided = read_decision(about_call)
+                if isinstance(decided, Command):
+                    if self._cancels(*decided.words):
                         return False
-                elif (body := _decision(word, about_call)) is not None:
-                    self._portal.call(self._link.decide, question["session"], question["call"], body)
+                elif decided is not None:
+                    self._portal.call(self._link.decide, question["session"], question["call"], decided)
                     return True
-            except EOFError:
-                raise Leave from None
             except EngineHostError as error:
                 report(error)
                 if error.detail.get("reason") in ("settled", "no-question"):
@@ -216,20 +206,3 @@ def _line(row: dict[str, Any]) -> str:
         return ""
     text = called(row.get("query") or {}) if row["type"] == "tool_call" else row["content"]
     return f"{row['sequence']:>4}  {row['role']}: {one_line(shortened(text, 200))}"
-
-
-def _decision(word: str, about_call: bool) -> dict[str, Any] | None:
-    """What is to be sent, more of it asked for where needed; ``None``: it was not understood."""
-    if word in ("a", "approve"):
-        return {"decision": "approve"}
-    if word in ("r", "reject"):
-        return {"decision": "reject", "reason": input("reason: ").strip()}
-    if about_call and word in ("e", "edit"):
-        try:
-            args = json.loads(input("arguments (JSON): "))
-        except ValueError as error:
-            raise InvalidRequest(f"that is not JSON: {error}") from None
-        return {"decision": "edit", "args": args}
-    if about_call and word in ("w", "write", "answer"):
-        return {"decision": "answer", "text": input("result: ").strip()}
-    return None

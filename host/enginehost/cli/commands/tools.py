@@ -34,6 +34,10 @@ def tools(
         Kind,
     ] = "openai",
     tags: Tags = "",
+    query: Annotated[
+        str, typer.Option("--for", metavar="QUERY", help="Only those that fit what is asked, the best first.")
+    ] = "",
+    most: Annotated[int | None, typer.Option("--most", min=1, max=1000, help="At most so many.")] = None,
     folder: FolderOrUrl = None,
     url: Url = None,
     token: Token = None,
@@ -49,7 +53,7 @@ def tools(
     """
 
     async def question(source: Source) -> list[dict[str, Any]]:
-        return await source.tools(kind, split_tags(tags))
+        return await source.tools(kind, split_tags(tags), query, most)
 
     where = Where.given(folder, config, url, token, path, bus=BusPlace.given(bus, domain, bus_interface))
     print_json(ask(where, question, f"loading {where.name}"))

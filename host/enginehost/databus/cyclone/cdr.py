@@ -21,7 +21,7 @@ _BODY = len(_HEADER)
 _PADDING = tuple(bytes(count) for count in range(8))
 _LENGTH = Layout("<I").pack
 _SIZES = {"i": 4, "q": 8}
-_CODES = {Kind.STRING: "", Kind.INT32: "i", Kind.INT64: "q"}
+_CODES = {Kind.STRING: "", Kind.INT32: "i", Kind.INT64: "q", Kind.ENUM: "i"}
 """By kind, the layout of a number; empty for a text."""
 _WRITE = {code: Layout(f"<{code}").pack for code in _SIZES}
 

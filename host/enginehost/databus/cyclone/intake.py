@@ -6,6 +6,7 @@ A listener would run on the thread that also processes acknowledgements, and wai
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 from abc import ABC, abstractmethod
@@ -158,6 +159,9 @@ class Intake:
         self._waits = Waits(participant.entity)
         self._loop = asyncio.get_running_loop()
         self._feeds: dict[int, Feed] = {}
+        self._numbers = itertools.count(1)
+        self._malformed = 0
+        """Of feeds that were removed."""
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="databus-reader", daemon=True)
         self._thread.start()
@@ -165,14 +169,22 @@ class Intake:
     @property
     def malformed(self) -> int:
         """Samples that were dropped because they were malformed."""
-        return sum(feed.malformed for feed in self._feeds.values())
+        return self._malformed + sum(feed.malformed for feed in tuple(self._feeds.values()))
 
     def add(self, feed: Feed) -> None:
         """Take what comes for ``feed``, until :meth:`close`."""
-        number = len(self._feeds) + 1
+        number = next(self._numbers)
         feed.resumed_by(self._waits.wake)
         self._feeds[number] = feed
         self._waits.attach(feed.condition, number)
+
+    async def remove(self, feed: Feed) -> None:
+        """Take nothing more for ``feed``; its reader is going to be deleted."""
+        for number in [number for number, one in self._feeds.items() if one is feed]:
+            self._waits.detach(feed.condition)
+            del self._feeds[number]
+            self._malformed += feed.malformed
+            await feed.close()
 
     async def close(self) -> None:
         """Stop; what was not yet handed over stays untaken."""
@@ -189,7 +201,8 @@ class Intake:
 
     def _step(self) -> None:
         for number in self._waits.wait():
-            self._drain(number, self._feeds[number])
+            if (feed := self._feeds.get(number)) is not None:
+                self._drain(number, feed)
         self._resume()
 
     def _drain(self, number: int, feed: Feed) -> None:

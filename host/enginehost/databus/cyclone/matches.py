@@ -81,15 +81,18 @@ class Matches:
         return remote.participant if remote else None
 
     async def wait(self, participant: str, until: float) -> bool:
-        """Wait until ``participant`` is there, up to a time of the event loop's clock."""
-        if participant in self.participants:
+        """Wait until ``participant`` (empty: anybody) is there, up to a time of the event loop's clock."""
+        if self._there(participant):
             return True
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
-                while participant not in self.participants:
+                while not self._there(participant):
                     self._changed.clear()
                     await self._changed.wait()
-        return participant in self.participants
+        return self._there(participant)
+
+    def _there(self, participant: str) -> bool:
+        return participant in self.participants if participant else bool(self.participants)
 
     def look(self, loop: asyncio.AbstractEventLoop) -> None:
         """Find out who is there now; on the thread of :class:`Discovery`."""

@@ -28,7 +28,7 @@ class Participant:
     def __init__(self, config: DatabusConfig) -> None:
         enter_domain(config)
         self._domain = config.domain
-        self._topics: dict[str, Topic[Any]] = {}
+        self._topics: dict[tuple[str, str], Topic[Any]] = {}
         self._owners: dict[int, Publisher | Subscriber] = {}
         try:
             self.entity = DomainParticipant(config.domain)
@@ -39,9 +39,10 @@ class Participant:
     def topic(self, struct: Struct, name: str = "") -> Topic[Any]:
         """The topic of this name, by default the type's own."""
         name = name or struct.name
-        if name not in self._topics:
-            self._topics[name] = Topic(self.entity, name, idl_type(struct))
-        return self._topics[name]
+        key = name, struct.name  # a service's name may make the same topic for functions and for agents
+        if key not in self._topics:
+            self._topics[key] = Topic(self.entity, name, idl_type(struct))
+        return self._topics[key]
 
     def writer(
         self, topic: Topic[Any], qos: Qos, partition: str = DEFAULT_PARTITION, user_data: str = ""

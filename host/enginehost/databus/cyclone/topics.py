@@ -41,7 +41,7 @@ class Instances:
 
         await self.outlet(topic).write_all(made)
 
-    async def drop(self, topic: str, keys: Sequence[str]) -> None:
+    async def drop(self, topic: str, keys: Sequence[str], *, dispose: bool = True) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
         struct = TOPICS[topic].struct
         key = next(member.name for member in struct.members if member.key)
@@ -50,7 +50,8 @@ class Instances:
             for value in keys:
                 yield serialized_key(sample_of(struct, {key: value}))
 
-        await self.outlet(topic).dispose_all(made)
+        outlet = self.outlet(topic)
+        await (outlet.dispose_all(made) if dispose else outlet.unregister_all(made))
 
     def outlet(self, topic: str) -> Outlet:
         """The outlet of a topic."""

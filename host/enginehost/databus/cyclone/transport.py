@@ -13,11 +13,12 @@ from enginehost.databus.config import DatabusConfig
 from enginehost.databus.cyclone.domain import lost_peers
 from enginehost.databus.cyclone.intake import Intake
 from enginehost.databus.cyclone.matches import Discovery
+from enginehost.databus.cyclone.pairs import CyclonePair
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.cyclone.provider import Provider
 from enginehost.databus.cyclone.requester import Requester
 from enginehost.databus.cyclone.topics import Events, Instances
-from enginehost.databus.cyclone.watching import CODEC, MEMBERS, Watching
+from enginehost.databus.cyclone.watching import CODEC, MEMBERS, Subject, Watching
 from enginehost.databus.peers import LOST
 from enginehost.databus.port import (
     DEFAULT_PARTITION,
@@ -25,11 +26,15 @@ from enginehost.databus.port import (
     ExecutionReply,
     ExecutionRequest,
     Gone,
+    InstanceWatcher,
+    PairEnd,
     ReplyHandler,
     RequestHandler,
+    SampleHandler,
+    TopicPair,
     Watcher,
 )
-from enginehost.databus.types import FUNCTION_CAPABILITY
+from enginehost.databus.types import FUNCTION_CAPABILITY, TOPICS
 
 CLOSE_PATIENCE = 1.0
 """Seconds that the last samples may take to arrive."""
@@ -57,6 +62,8 @@ class CycloneTransport:
         self._provider: Provider | None = None
         self._requester: Requester | None = None
         self._watching: Watching | None = None
+        self._followed: list[Watching] = []
+        self._pairs: list[CyclonePair] = []
 
     async def serve(self, handler: RequestHandler, partition: str, gone: Gone) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
@@ -94,8 +101,8 @@ class CycloneTransport:
 
     async def watch_again(self) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
-        if self._watching is not None:
-            await self._watching.again()
+        for watching in self._watchings:
+            await watching.again()
 
     async def listen(self, handler: ReplyHandler, partition: str, gone: Gone) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
@@ -120,9 +127,21 @@ class CycloneTransport:
         """See :class:`~enginehost.databus.port.Transport`."""
         await self._instances.put(topic, samples)
 
-    async def drop(self, topic: str, keys: Sequence[str]) -> None:
+    async def drop(self, topic: str, keys: Sequence[str], *, dispose: bool = True) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
-        await self._instances.drop(topic, keys)
+        await self._instances.drop(topic, keys, dispose=dispose)
+
+    async def follow(self, topic: str, watcher: InstanceWatcher) -> None:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        subject = Subject(topic, TOPICS[topic].struct)
+        self._followed.append(Watching(self._participant, watcher, subject))
+
+    async def pair(self, pair: TopicPair, handler: SampleHandler, gone: Gone, *, serves: bool) -> PairEnd:
+        """See :class:`~enginehost.databus.port.Transport`."""
+        made = self._participant, self._discovery, self._intake, self._threads
+        end = CyclonePair(*made, pair, handler, gone, serves=serves)
+        self._pairs = [one for one in self._pairs if not one.closed] + [end]
+        return end
 
     def listened(self, topic: str) -> bool:
         """See :class:`~enginehost.databus.port.Transport`."""
@@ -135,10 +154,12 @@ class CycloneTransport:
     async def close(self) -> None:
         """See :class:`~enginehost.databus.port.Transport`."""
         made = self.__dict__  # threads are started by what needs them first; do not start them to stop them
+        for end in self._pairs:
+            await end.close(CLOSE_PATIENCE)
         if "_intake" in made:
             await self._intake.close()
-        if self._watching is not None:
-            await self._watching.close()
+        for watching in self._watchings:
+            await watching.close()
         if "_events" in made:
             await self._events.close()
         if self._requester is not None:
@@ -161,7 +182,7 @@ class CycloneTransport:
             "capability_readers": self._instances.readers(CAPABILITIES),
             "liveliness_lost": self._instances.liveliness_lost,
             "malformed": (self._intake.malformed if "_intake" in made else 0)
-            + (watching.malformed if watching else 0),
+            + sum(one.malformed for one in self._watchings),
             "events_dropped": self._events.dropped if "_events" in made else 0,
         }
         if lost := lost_peers(self._domain):
@@ -172,6 +193,10 @@ class CycloneTransport:
             if side is not None:
                 about |= side.describe()
         return about
+
+    @property
+    def _watchings(self) -> list[Watching]:
+        return [*([self._watching] if self._watching is not None else []), *self._followed]
 
     @cached_property
     def _discovery(self) -> Discovery:

@@ -27,7 +27,8 @@ from enginehost.databus.cyclone.matches import MOST_KNOWN
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.cyclone.qos import CAPABILITY_READER
 from enginehost.databus.cyclone.waits import FOR_EVER_NS, Waits, keep_on, post
-from enginehost.databus.port import Capability, Sighting, Watcher
+from enginehost.databus.port import Capability, Instance, InstanceWatcher, Sighting, Watcher
+from enginehost.databus.struct import Struct
 from enginehost.databus.types import FUNCTION_CAPABILITY
 
 log = logging.getLogger("enginehost.databus")
@@ -46,16 +47,39 @@ LONGEST_TRY_SECONDS = 16.0
 CODEC = Codec(FUNCTION_CAPABILITY)
 MEMBERS = attrgetter(*(member.name for member in FUNCTION_CAPABILITY.members))
 
+
+class Subject:
+    """What is watched: a durable topic whose first member is its key, and how its instances are told."""
+
+    def __init__(self, topic: str, struct: Struct) -> None:
+        self.topic = topic
+        self.struct = struct
+        self.codec = Codec(struct)
+        self._names = [member.name for member in struct.members]
+
+    def told(self, key: str, members: list[Any] | None, participant: str, *, lost: bool) -> Any:
+        """One instance."""
+        values = None if members is None else dict(zip(self._names, members, strict=True))
+        return Instance(key, values, participant, lost)
+
+
+class _Capabilities(Subject):
+    def told(self, key: str, members: list[Any] | None, participant: str, *, lost: bool) -> Any:
+        return Sighting(key, None if members is None else Capability(*members), participant, lost)
+
+
+CAPABILITIES = _Capabilities(FUNCTION_CAPABILITY.name, FUNCTION_CAPABILITY)
+
 _SAMPLES, _LIVELINESS = 1, 2
 
 
 class _Sight:
     """A reader, and how many writers it has that are alive, and that are not."""
 
-    def __init__(self, participant: Participant) -> None:
+    def __init__(self, participant: Participant, subject: Subject) -> None:
         self._participant = participant
         self.reader: DataReader[Any] = participant.reader(
-            participant.topic(FUNCTION_CAPABILITY), CAPABILITY_READER
+            participant.topic(subject.struct, subject.topic), CAPABILITY_READER
         )
         self.reader.status_mask = DDSStatus.LivelinessChanged
         self.condition = ReadCondition(self.reader, ANY)
@@ -75,18 +99,24 @@ class _Sight:
 
 
 class Watching:
-    """The thread that takes and decodes capabilities, and hands them to ``watcher`` on the event loop."""
+    """The thread that takes and decodes instances, and hands them to ``watcher`` on the event loop."""
 
-    def __init__(self, participant: Participant, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        participant: Participant,
+        watcher: Watcher | InstanceWatcher,
+        subject: Subject = CAPABILITIES,
+    ) -> None:
+        self._subject = subject
         self.malformed = 0
         self.anew = 0
         self._participant = participant
-        self._watcher = watcher
+        self._watcher: Any = watcher
         self._loop = asyncio.get_running_loop()
         self._waits = Waits(participant.entity)
         self._ahead = threading.Semaphore(BATCHES_AHEAD)
         self._writers: dict[int, str] = {}
-        self._sight = _Sight(participant)
+        self._sight = _Sight(participant, subject)
         self._candidate: _Sight | None = None
         self._made = time.monotonic()
         self._pause = FIRST_TRY_SECONDS
@@ -158,7 +188,7 @@ class Watching:
             self._post(lambda: [one.set_result(None) for one in asked if not one.done()])
         elif now >= self._try_at:
             self._drop_candidate()
-            self._candidate = _Sight(self._participant)
+            self._candidate = _Sight(self._participant, self._subject)
             self._pause = min(2 * self._pause, LONGEST_TRY_SECONDS)
             self._try_at = now + self._pause
         elif self._try_at == float("inf"):
@@ -167,7 +197,7 @@ class Watching:
     def _renew(self) -> None:
         """The new reader first, so that there is always one; then everything it sees."""
         old = self._sight
-        new, self._candidate = self._candidate or _Sight(self._participant), None
+        new, self._candidate = self._candidate or _Sight(self._participant, self._subject), None
         self._detach()
         self._sight = new
         self._made = time.monotonic()
@@ -195,7 +225,7 @@ class Watching:
         """Take what is there, but let a change of liveliness be looked at in between."""
         self._ahead.acquire()
         taken: Any = [] if self._stopping else ddspy_take(self._sight.reader._ref, ANY, BATCH)
-        sightings: list[Sighting] = []
+        sightings: list[Any] = []
         try:
             if not isinstance(taken, int):
                 sightings = [one for pair in taken if (one := self._sighting(*pair))]
@@ -205,24 +235,27 @@ class Watching:
         if sightings:
             self._post(lambda: self._hand_over(sightings))
 
-    def _hand_over(self, sightings: list[Sighting]) -> None:
+    def _hand_over(self, sightings: list[Any]) -> None:
         try:
             self._watcher.seen(sightings)
         finally:
             self._ahead.release()
 
-    def _sighting(self, data: bytes, info: Any) -> Sighting | None:
+    def _sighting(self, data: bytes, info: Any) -> Any:
         participant = self._participant_of(info.publication_handle)
+        subject, codec = self._subject, self._subject.codec
         try:
             if info.valid_data and info.instance_state == InstanceState.Alive:
-                capability = Capability(*CODEC.decode(data))
-                return Sighting(capability.function_id, capability, participant)
-            key = CODEC.decode(data)[0] if info.valid_data else CODEC.decode_key(data)
+                members = codec.decode(data)
+                return subject.told(members[0], members, participant, lost=False)
+            key = codec.decode(data)[0] if info.valid_data else codec.decode_key(data)
         except ValueError as failure:
             self.malformed += 1
-            log.warning("a malformed capability on the databus was dropped: %s", type(failure).__name__)
+            what = "a malformed instance of %s on the databus was dropped: %s"
+            log.warning(what, subject.topic, type(failure).__name__)
             return None
-        return Sighting(key, None, participant, lost=info.instance_state == InstanceState.NotAliveNoWriters)
+        lost = info.instance_state == InstanceState.NotAliveNoWriters
+        return subject.told(key, None, participant, lost=lost)
 
     def _participant_of(self, writer: int) -> str:
         known = self._writers.get(writer)

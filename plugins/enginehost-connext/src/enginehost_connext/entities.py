@@ -33,6 +33,7 @@ class Library:
     read_condition: type[dds.ReadCondition] = dds.ReadCondition
     status_condition: type[dds.StatusCondition] = dds.StatusCondition
     replier: type[rpc.Replier] = rpc.Replier
+    requester: type[rpc.Requester] = rpc.Requester
 
 
 class Entities:

@@ -15,11 +15,17 @@ from enginehost.databus import (
     ExecutionReply,
     ExecutionRequest,
     Gone,
+    InstanceWatcher,
+    PairEnd,
     ReplyHandler,
     RequestHandler,
+    SampleHandler,
+    TopicPair,
     Watcher,
 )
 from enginehost_connext.entities import Entities, Library
+from enginehost_connext.instances import Instances
+from enginehost_connext.pairs import ConnextPair
 from enginehost_connext.provider import Requests
 from enginehost_connext.replies import CLOSE_PATIENCE, Replies
 from enginehost_connext.requester import Requester
@@ -46,6 +52,11 @@ class ConnextTransport:
         self._eras = (1, 2) if config.second_era else (1,)
         self._requester: Requester | None = None
         self._sightings: Sightings | None = None
+        self._config = config
+        self._followed: list[Instances] = []
+        self._pairs: list[ConnextPair] = []
+        self._aside: Entities | None = None
+        self._joining = asyncio.Lock()
 
     async def serve(self, handler: RequestHandler, partition: str, gone: Gone) -> None:
         """See :class:`~enginehost.databus.Transport`."""
@@ -80,8 +91,8 @@ class ConnextTransport:
 
     async def watch_again(self) -> None:
         """See :class:`~enginehost.databus.Transport`."""
-        if self._sightings is not None:
-            await self._sightings.again()
+        for one in (*([self._sightings] if self._sightings else ()), *self._followed):
+            await one.again()
 
     async def listen(self, handler: ReplyHandler, partition: str, gone: Gone) -> None:
         """See :class:`~enginehost.databus.Transport`."""
@@ -103,9 +114,26 @@ class ConnextTransport:
         """See :class:`~enginehost.databus.Transport`."""
         await self._written.put(topic, samples)
 
-    async def drop(self, topic: str, keys: Sequence[str]) -> None:
+    async def drop(self, topic: str, keys: Sequence[str], *, dispose: bool = True) -> None:
         """See :class:`~enginehost.databus.Transport`."""
-        await self._written.drop(topic, keys)
+        await self._written.drop(topic, keys, dispose=dispose)
+
+    async def follow(self, topic: str, watcher: InstanceWatcher) -> None:
+        """See :class:`~enginehost.databus.Transport`."""
+        self._followed.append(Instances(self._entities, topic, watcher))
+
+    async def pair(self, pair: TopicPair, handler: SampleHandler, gone: Gone, *, serves: bool) -> PairEnd:
+        """See :class:`~enginehost.databus.Transport`.
+
+        In a participant of its own: a service's name may make the same topic for functions and for agents,
+        with two types, and a participant has one.
+        """
+        async with self._joining:
+            if self._aside is None:
+                self._aside = await asyncio.to_thread(Entities, self._config, self._entities.library)
+        end = ConnextPair(self._aside, pair, handler, gone, serves=serves)
+        self._pairs.append(end)
+        return end
 
     def listened(self, topic: str) -> bool:
         """See :class:`~enginehost.databus.Transport`."""
@@ -117,7 +145,9 @@ class ConnextTransport:
 
     async def close(self) -> None:
         """See :class:`~enginehost.databus.Transport`."""
-        for taking in (self._requests, self._services, self._sightings):
+        for end in self._pairs:
+            await end.close()
+        for taking in (self._requests, self._services, self._sightings, *self._followed):
             if taking is not None:
                 await taking.close()
         await asyncio.gather(
@@ -125,11 +155,13 @@ class ConnextTransport:
             *([self._replies.close()] if self._replies else ()),
             *([self._requester.close(CLOSE_PATIENCE)] if self._requester else ()),
         )
+        if self._aside is not None:
+            await asyncio.to_thread(self._aside.close)
         await asyncio.to_thread(self._entities.close)
 
     def describe(self) -> dict[str, Any]:
         """See :class:`~enginehost.databus.Transport`."""
-        taking = (self._requests, self._requester, self._sightings)
+        taking = (self._requests, self._requester, self._sightings, *self._followed)
         offered = self._written.existing(CAPABILITIES)
         return {
             "transport": "connext",

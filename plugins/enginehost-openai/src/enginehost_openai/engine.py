@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from enginehost.engine import EngineContext
-from enginehost.errors import EngineUnavailable
+from enginehost.errors import EngineUnavailable, ExecutionFailed
 from enginehost.llm.body import spooled, written
 from enginehost.llm.exchange import LENGTH_REQUIRED, make_client, timeouts
 from enginehost.llm.failures import from_status, from_transport
@@ -97,6 +97,25 @@ class OpenAiEngine(AbstractModelEngine):
             found = cast("dict[str, Any]", found).get("data")
         listed: list[Any] = cast("list[Any]", found) if isinstance(found, list) else []
         return [str(one["id"]) for one in listed if isinstance(one, dict) and "id" in one]
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """What ``POST /embeddings`` gives for each text, in order."""
+        body = {"model": model, "input": list(texts), "encoding_format": "float"}
+        options: Any = {"headers": self._no_key}
+        with self._told(self.config.read_timeout):
+            found: Any = await self._connected().post(
+                "/embeddings", cast_to=object, body=body, options=options
+            )
+        listed: Any = cast("dict[str, Any]", found).get("data") if isinstance(found, dict) else None
+        try:
+            rows = sorted(listed, key=lambda one: one["index"])
+            vectors = [[float(number) for number in one["embedding"]] for one in rows]
+        except (TypeError, KeyError, ValueError):
+            vectors = []
+        if len(vectors) != len(texts):
+            text = f"{self.who} answered with no list of embeddings"
+            raise ExecutionFailed(text, detail={"retryable": False})
+        return vectors
 
     async def stream(self, rows: Rows, request: ModelRequest) -> AsyncGenerator[Message, None]:
         """See :class:`~enginehost.llm.model.IModelEngine`."""

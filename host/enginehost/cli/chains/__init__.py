@@ -1,0 +1,1 @@
+"""What the commands about recorded chains share."""

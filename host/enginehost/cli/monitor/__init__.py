@@ -1,0 +1,1 @@
+"""What `enginehost monitor` is made of."""

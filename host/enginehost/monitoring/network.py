@@ -1,0 +1,121 @@
+"""Who called whom in a host, since it started: counts, errors, the last time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from enginehost.record import RawRecord, Sink
+from enginehost.steps import Step, StepKind, Steps
+
+MOST_EDGES = 10_000
+"""Pairs that are counted one by one; further ones are left out, and counted together."""
+_MOST_PENDING = 10_000
+_PENDING_SECONDS = 60.0
+_BY_STEPS = (StepKind.TOOL, StepKind.AGENT, StepKind.MODEL)
+
+
+class Edge(NamedTuple):
+    """``source_kind`` is ``caller``, ``function`` or ``agent``; ``target_kind`` ``function`` or ``model``."""
+
+    source_kind: str
+    source: str
+    target_kind: str
+    target: str
+
+
+@dataclass(slots=True)
+class Count:
+    """``last`` in seconds since 1970."""
+
+    calls: int = 0
+    errors: int = 0
+    last: float = 0.0
+
+
+class WatchedHost(Protocol):
+    """What the book needs of a host."""
+
+    @property
+    def steps(self) -> Steps:
+        """Tells of steps that are no calls."""
+        ...
+
+    def watch_ends(self, sink: Sink) -> Callable[[], None]:
+        """``Host.watch_ends``."""
+        ...
+
+
+class _Child(NamedTuple):
+    function: str
+    subject: str
+    failed: bool
+    ended: float
+
+
+class Network:
+    """The book of who called whom. A call within another is entered when that one ends and has a name."""
+
+    def __init__(self, host: WatchedHost) -> None:
+        self.left_out = 0
+        self._edges: dict[Edge, Count] = {}
+        self._pending: OrderedDict[int, list[_Child]] = OrderedDict()
+        self._tools: OrderedDict[int, None] = OrderedDict()
+        """Spans of steps whose calls are entered by the step itself."""
+        self._lock = threading.Lock()
+        host.watch_ends(self._ended)
+        host.steps.watch(self._began, self._step)
+
+    def edges(self) -> dict[Edge, Count]:
+        """The book as it is now; a call whose caller's end is awaited for long is its subject's."""
+        with self._lock:
+            before = time.time() - _PENDING_SECONDS
+            for span in [span for span, waits in self._pending.items() if waits[-1].ended < before]:
+                self._settle(self._pending.pop(span), None)
+            return {edge: Count(one.calls, one.errors, one.last) for edge, one in self._edges.items()}
+
+    def _ended(self, records: Sequence[RawRecord]) -> None:
+        with self._lock:
+            for record in records:
+                child = _Child(record.function, record.subject, record.outcome != "ok", record.ended)
+                if waiting := self._pending.pop(record.span, None):
+                    self._settle(waiting, record.function)
+                if not record.parent:
+                    self._settle([child], None)
+                elif record.parent not in self._tools:
+                    self._pending.setdefault(record.parent, []).append(child)
+                    if len(self._pending) > _MOST_PENDING:
+                        self._settle(self._pending.popitem(last=False)[1], None)
+
+    def _began(self, step: Step) -> None:
+        if step.kind in (StepKind.TOOL, StepKind.AGENT):
+            with self._lock:
+                self._tools[step.span] = None
+                if len(self._tools) > _MOST_PENDING:
+                    self._tools.popitem(last=False)
+
+    def _step(self, step: Step) -> None:
+        if step.kind in _BY_STEPS and step.agent:
+            target = "model" if step.kind is StepKind.MODEL else "function"
+            with self._lock:
+                self._enter(Edge("agent", step.agent, target, step.name), step.outcome != "ok", step.ended)
+
+    def _settle(self, children: Sequence[_Child], function: str | None) -> None:
+        for one in children:
+            source = ("caller", one.subject) if function is None else ("function", function)
+            self._enter(Edge(*source, "function", one.function), one.failed, one.ended)
+
+    def _enter(self, edge: Edge, failed: bool, ended: float) -> None:
+        count = self._edges.get(edge)
+        if count is None:
+            if len(self._edges) >= MOST_EDGES:
+                self.left_out += 1
+                return
+            count = self._edges[edge] = Count()
+        count.calls += 1
+        count.errors += failed
+        count.last = max(count.last, ended)

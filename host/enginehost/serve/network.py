@@ -1,0 +1,106 @@
+"""``GET /v1/network``: hosts, services, functions, agents, callers, and who called whom, for one reader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from enginehost.agents.facts import facts_of
+from enginehost.caller import LOCAL, Caller
+from enginehost.databus.directory import KIND as OTHERS
+from enginehost.monitoring.network import Count, Edge
+
+if TYPE_CHECKING:
+    from enginehost.catalog import Entry
+    from enginehost.host import Host
+
+
+def picture(host: Host, caller: Caller) -> dict[str, Any]:
+    """Nodes and edges that ``caller`` may know: an edge is there where both its ends are.
+
+    Who called is told to those only who can show who they are, where the host knows callers at all.
+    """
+    entries = {entry.name: entry for entry in host.functions(caller)}
+    host_id, start = host.place()
+    nodes: dict[str, dict[str, Any]] = {f"host:{host_id}": {"kind": "host", "name": host_id, "start": start}}
+    edges: list[dict[str, Any]] = []
+    for name, entry in entries.items():
+        nodes |= dict(_node(host, name, entry, host_id))
+    for edge, count in host.called().items():
+        if shown := _edge(edge, count, entries, _tells_callers(host, caller)):
+            edges.append(shown)
+            if edge.source_kind == "caller":
+                nodes.setdefault(shown["from"], {"kind": "caller", "name": edge.source})
+            if edge.target_kind == "model":
+                nodes.setdefault(shown["to"], {"kind": "model", "name": edge.target})
+    for agent in host.bus.agents() if host.bus is not None else ():
+        if agent.function in entries:
+            nodes[f"agent:{agent.function}"] = {
+                **nodes.get(f"function:{agent.function}", {}),
+                "kind": "agent",
+                "name": agent.function,
+                "service": agent.service,
+            }
+    return {
+        "time": _moment(time.time()),
+        "host": host_id,
+        "nodes": [{"id": node_id, **node} for node_id, node in sorted(nodes.items())],
+        "edges": sorted(edges, key=lambda one: (one["from"], one["to"])),
+        "recorder": host.recorded(),
+    }
+
+
+def _node(host: Host, name: str, entry: Entry, host_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The function or agent, and its service."""
+    there = entry.record.kind == OTHERS
+    own = entry.record.display_name if there else host.settings.databus.service
+    service = entry.function.service or own
+    stats, agent = host.stats(name), facts_of(entry.record.engine)
+    yield f"service:{service}", {"kind": "service", "name": service, "host": "" if there else host_id}
+    calls = stats.calls if stats is not None else 0
+    about: dict[str, Any] = {
+        "name": name,
+        "service": service,
+        "host": "" if there else host_id,
+        "state": str(entry.record.state),
+        "calls": calls,
+        "errors": calls - stats.outcomes.get("ok", 0) if stats is not None else 0,
+        "running": stats.running if stats is not None else 0,
+    }
+    if agent is not None:
+        about |= {"default_capable": agent.default_capable, "specializations": list(agent.specializations)}
+    kind = "agent" if agent is not None else "function"
+    yield f"{kind}:{name}", {"kind": kind, **about}
+
+
+def _edge(edge: Edge, count: Count, entries: dict[str, Entry], callers: bool) -> dict[str, Any] | None:
+    source, target = edge.source, edge.target
+    if edge.target_kind == "function" and target not in entries:
+        return None
+    if edge.source_kind == "caller" and not callers:
+        return None
+    if edge.source_kind != "caller" and source not in entries:
+        return None
+    return {
+        "from": f"{_kind(edge.source_kind, source, entries)}:{source}",
+        "to": f"{_kind(edge.target_kind, target, entries)}:{target}",
+        "calls": count.calls,
+        "errors": count.errors,
+        "last": _moment(count.last),
+    }
+
+
+def _kind(kind: str, name: str, entries: dict[str, Entry]) -> str:
+    if kind in ("caller", "model"):
+        return kind
+    return "agent" if name in entries and facts_of(entries[name].record.engine) is not None else "function"
+
+
+def _tells_callers(host: Host, caller: Caller) -> bool:
+    return caller is LOCAL or caller.authenticated or not host.settings.authenticates
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,153 @@
+"""An agent of another host waits for a person: the person who watches the session that asked decides."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enginehost import Caller
+from enginehost.host import Host
+from enginehost.llm.message import Type
+from enginehost.store.port import RunState
+
+from .conftest import PRIMARY, StartHost, agent, sees
+
+pytest.importorskip("cyclonedds")
+
+ANN = Caller("ann", face="http")
+ANYBODY = Caller("anonymous", authenticated=False, face="databus")
+GARDENER = """
+answers:
+  - when: {result: '*'}
+    say: "Came out as $result"
+  - reply: [{call: {tool: mow, args: {what: lawn}}}, {call: {tool: mow, args: {what: moss}}}]
+"""
+ONE = GARDENER.replace(", {call: {tool: mow, args: {what: moss}}}", "")
+MOW = """
+ENGINE_CLASS = LocalPython
+PYTHON_SCRIPT_PATH = mow.py
+FUNCTION_NAME = mow
+FUNCTION_DESCRIPTION = Mows.
+FUNCTION_ANNOTATIONS = {"destructive": true}
+"""
+
+
+async def hosts(start: StartHost, tmp_path: Path, script: str = ONE, *more: str) -> tuple[Host, Host]:
+    """The one whose agent has to ask before it mows, and the one whose agent asks it."""
+    folder = tmp_path / "far" / "smss"
+    folder.mkdir(parents=True)
+    marks = tmp_path / "mown"
+    (folder / "mow.py").write_text(
+        f"def mow(what: str) -> str:\n    with open({str(marks)!r}, 'a') as f:\n"
+        "        f.write(what + '\\n')\n    return what\n"
+    )
+    gardener = agent("gardener", "SPECIALIZATIONS = weather", "TOOLS = mow", *more)
+    there = await start("far", script, gardener=gardener, mow=MOW)
+    here = await start("near", PRIMARY, primary=agent("primary", "TOOLS = *"))
+    await sees(here, "gardener")
+    return there, here
+
+
+async def asked(here: Host) -> tuple[Any, Any]:
+    session = await (await here.agents()).start(agent="primary", owner=ANN)
+    run = await session.write("how is the weather")
+    assert run is not None
+    async with asyncio.timeout(30):
+        assert (await session.wait(run)).state is RunState.PAUSED
+    return session, run
+
+
+async def answer(session: Any, run: Any) -> str:
+    async with asyncio.timeout(30):
+        assert (await session.wait(run)).state is RunState.DONE
+    return await session.reply(run)
+
+
+def mown(tmp_path: Path) -> list[str]:
+    file = tmp_path / "mown"
+    return file.read_text().split() if file.exists() else []
+
+
+@pytest.mark.parametrize("streams", ["", "STREAM = true"])
+async def test_the_call_runs_once_when_the_person_says_so(
+    start: StartHost, tmp_path: Path, streams: str
+) -> None:
+    _, here = await hosts(start, tmp_path, ONE, streams)
+    session, run = await asked(here)
+    [question] = await session.questions()
+    assert question.content.startswith("get_weather_info asks: ")
+    assert (question.query["tool"], question.query["args"]) == ("mow", {"what": "lawn"})
+    assert mown(tmp_path) == []
+    await session.approve(question.query["id"])
+    assert "Came out as" in await answer(session, run)
+    assert mown(tmp_path) == ["lawn"]
+    results = [row for row in await session.history() if row.type is Type.TOOL_RESULT]
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize(
+    ("decide", "then", "said"),
+    [
+        (lambda s, q: s.reject(q, "not now"), [], "not now"),
+        (lambda s, q: s.edit(q, {"what": "path"}), ["path"], "path"),
+        (lambda s, q: s.answer(q, "it is short"), [], "it is short"),
+    ],
+    ids=["reject", "edit", "answer"],
+)
+async def test_other_decisions_are_carried_over_too(
+    start: StartHost, tmp_path: Path, decide: Any, then: list[str], said: str
+) -> None:
+    _, here = await hosts(start, tmp_path)
+    session, run = await asked(here)
+    [question] = await session.questions()
+    await decide(session, question.query["id"])
+    assert said in await answer(session, run)
+    assert mown(tmp_path) == then
+
+
+async def test_each_of_several_questions_is_decided(start: StartHost, tmp_path: Path) -> None:
+    _, here = await hosts(start, tmp_path, GARDENER)
+    session, run = await asked(here)
+    for _ in range(2):
+        await until_asked(session)
+        question = (await session.questions())[0]
+        await session.approve(question.query["id"])
+        async with asyncio.timeout(30):
+            await session.wait(run)
+    assert "Came out as" in await answer(session, run)
+    assert sorted(mown(tmp_path)) == ["lawn", "moss"]
+
+
+async def until_asked(session: Any) -> None:
+    async with asyncio.timeout(30):
+        while not await session.questions():
+            await asyncio.sleep(0.02)
+
+
+async def test_what_was_decided_at_the_other_host_counts(start: StartHost, tmp_path: Path) -> None:
+    there, here = await hosts(start, tmp_path)
+    session, run = await asked(here)
+    agents = await there.agents()
+    [info] = await agents.sessions(ANYBODY)
+    remote = await agents.start(info.id, owner=ANYBODY)
+    [question] = await remote.questions()
+    await remote.reject(question.query["id"], "never")
+    await until_asked(session)
+    await session.approve((await session.questions())[0].query["id"])
+    assert "never" in await answer(session, run)
+    assert mown(tmp_path) == []
+
+
+async def test_a_turn_that_is_cancelled_leaves_nothing_waiting(start: StartHost, tmp_path: Path) -> None:
+    there, here = await hosts(start, tmp_path)
+    session, _ = await asked(here)
+    await session.cancel()
+    agents = await there.agents()
+    [info] = await agents.sessions(ANYBODY)
+    remote = await agents.start(info.id, owner=ANYBODY)
+    assert not await remote.busy()
+    assert (await session.run()).state is RunState.CANCELLED
+    assert mown(tmp_path) == []
