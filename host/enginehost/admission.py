@@ -21,6 +21,7 @@ from enginehost.errors import (
     Unauthorized,
     UnknownFunction,
 )
+from enginehost.interrupts import is_from_a_signal
 from enginehost.limits import number_of_calls
 from enginehost.policy import CALL, VIEW, Policy
 from enginehost.record import Recorder, Stats, keep_places
@@ -200,9 +201,9 @@ class Admission:
             if task is not None and task.cancelling() == 0:
                 return CallCancelled(f"{name} cancelled itself")
             return error
-        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        if isinstance(error, GeneratorExit) or is_from_a_signal(error):
             return error
-        # Everything else, SystemExit too: a function must not end the host.
+        # Everything else, SystemExit and its own KeyboardInterrupt too: a function must not end the host.
         text, kind = explain(error, self._redact), class_name(error, self._redact)
         return ExecutionFailed(f"{name} failed: {text}", detail={"type": kind})
 

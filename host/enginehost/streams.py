@@ -14,6 +14,7 @@ from enginehost.admission import Admission
 from enginehost.drive import Wait, as_coroutine, drive
 from enginehost.engine import CURRENT, Call, RunMode
 from enginehost.errors import CallTimeout, EngineHostError, InvalidArguments, OutcomeUnknown, TooLarge
+from enginehost.interrupts import is_from_a_signal
 from enginehost.limits import Gate
 from enginehost.runtime import Encode, Runtime, as_given, name_limit, shaped
 from enginehost.schema_walk import TooMuch
@@ -298,7 +299,9 @@ class Streams(Admission):
                 return
             deadline = monotonic() + CLOSE_SECONDS
             await drive(coroutine, pending, call.function, deadline, CLOSE_SECONDS, self._waits)
-        except (Exception, SystemExit):  # noqa: BLE001 - the plugin boundary
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the plugin boundary
+            if is_from_a_signal(error):
+                raise
             _log.warning("%s failed while its stream was closed", call.function, exc_info=True)
         finally:
             CURRENT.reset(token)

@@ -58,6 +58,7 @@ def test_what_a_specialist_cannot_know_is_said_and_ends_no_program(dds_domain: i
     said = shown("--domain", str(dds_domain), "How is the weather in Atlantis?", "What is 1 + 1?")
     assert "That cannot be told: " in said
     assert "no weather station in 'Atlantis'" in said
+    assert "\\" not in said
     assert "\n> What is 1 + 1?\n2\n" in said
 
 

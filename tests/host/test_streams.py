@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import signal
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -369,19 +370,30 @@ async def test_a_timeout_that_is_no_number_changes_nothing() -> None:
                 await anext(host.stream("endless", timeout=none))
 
 
-async def test_an_exit_of_a_function_is_a_failure_of_the_function() -> None:
+@pytest.fixture
+def own_handler() -> Iterator[None]:
+    """A handler of Ctrl+C such as a host's: with Python's own, an interrupt may be anybody's."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+async def test_an_exit_of_a_function_is_a_failure_of_the_function(
+    kind: type[BaseException], own_handler: None
+) -> None:
     async def leaves(arguments: dict[str, Any], call: Call) -> None:
-        raise SystemExit(3)
+        raise kind
 
     def leaves_sync(arguments: dict[str, Any], call: Call) -> None:
-        raise SystemExit(3)
+        raise kind
 
     async def group(arguments: dict[str, Any], call: Call) -> None:
-        raise BaseExceptionGroup("several", [SystemExit(3)])
+        raise BaseExceptionGroup("several", [kind()])
 
     async def streams(arguments: dict[str, Any], call: Call) -> AsyncGenerator[int, None]:
         yield 1
-        raise SystemExit(3)
+        raise kind
 
     async with serving(leaves, leaves_sync, group, streams) as host:
         for name in ("leaves", "leaves_sync", "group", "streams"):

@@ -39,7 +39,10 @@ async def ask(agents: Agents, name: str, message: str, conversation: str, caller
     turn stays as it is, and ``detail`` has the conversation's id and the questions; and where the turn ended
     at a limit, with the text so far in ``detail``. A call that is broken off breaks its turn off.
     """
+    only = (DECISION.get() or {}).get("only") is True
     async with _turn(agents, name, message, conversation, caller) as (session, begun):
+        if only:
+            return ""  # the session that asked hears what comes of it by a call of its own
         run = await session.wait(begun)
         await _check(session, run, name)
         return await session.reply(run)
@@ -69,7 +72,7 @@ async def ask_stream(
 async def _turn(
     agents: Agents, name: str, message: str, conversation: str, caller: Caller
 ) -> AsyncGenerator[tuple[Session, Run], None]:
-    session = await agents.start(conversation or None, agent=name, owner=caller)
+    session = await agents.start(conversation or None, agent=name, owner=caller, alone=True)
     if (decided := DECISION.get()) is not None:
         DECISION.set(None)
         yield session, await _decided(session, decided)
@@ -89,12 +92,15 @@ async def _turn(
 
 
 async def _decided(session: Session, decided: Mapping[str, Any]) -> Run:
-    """Tell a turn that waits what a person decided at the other end. Raises ``InvalidRequest``."""
+    """Tell a turn that waits what a person decided at the other end.
+
+    Raises ``InvalidRequest``: of a question that is not there, or is decided already, too.
+    """
     try:
         await _decide(session, decided)
     except InvalidRequest as error:
-        if error.detail.get("reason") not in ("no-question", "settled"):
-            raise  # else somebody here was faster: what came of it is the answer
+        if decided.get("again") is not True or error.detail.get("reason") not in ("no-question", "settled"):
+            raise
     run = await session.run()
     if run is None:
         raise InvalidRequest("nothing waits in this conversation", detail={"reason": "no-question"})

@@ -30,7 +30,10 @@ CONVERSATION: ContextVar[str] = ContextVar("enginehost_conversation", default=""
 
 DECISION: ContextVar[Mapping[str, Any] | None] = ContextVar("enginehost_decision", default=None)
 """What a person decided about a question of the agent that is called here: ``question``, ``decision``
-(``approve``, ``reject``, ``edit``, ``answer``, or ``cancel`` for the whole turn), ``text``, ``args``."""
+(``approve``, ``reject``, ``edit``, ``answer``, or ``cancel`` for the whole turn), ``text``, ``args``.
+
+With ``only`` the call ends when the decision stands; with ``again`` it stands already, and what comes of it
+is the answer."""
 
 
 def trace_here() -> TraceContext:

@@ -375,11 +375,13 @@ class Agents(Protocol):
         agent: str = "",
         llm: str = "",
         owner: Caller | None = None,
+        alone: bool = False,
     ) -> Session:
         """A session, new or with the id of one that exists. What is given replaces what the agent says.
 
         Raises ``InvalidRequest`` for what is not there, and with reason ``taken`` for an id that cannot be
-        had: it is somebody else's, or no new session may have it.
+        had: it is somebody else's, or no new session may have it. With ``alone``, one that was begun with
+        another agent cannot be had either.
 
         ``owner`` is on whose behalf tools run; by default the caller of the call this code serves.
         """

@@ -41,7 +41,7 @@ async def delegate(runner: Runner, call: Message, name: str, args: Mapping[str, 
     conversation = str(
         args.get("conversation_id") or uuid.uuid5(_NAMESPACE, f"{call.session} {call.call_id}")
     )
-    child = await runner.agents.start(conversation, agent=name, owner=runner.session.caller)
+    child = await runner.agents.start(conversation, agent=name, owner=runner.session.caller, alone=True)
     runner.data.setdefault("children", {})[call.call_id] = child.id
     run = await _asked(child, call)
     if run is None:

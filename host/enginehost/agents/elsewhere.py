@@ -1,7 +1,8 @@
 """Calls of agents on other hosts whose turns wait for a person: asked here, decided here, told there.
 
 The other host answers that its agent waits, with its questions. Each becomes a question of the session that
-asked; the decision goes to the other host as a further call of the agent, in the conversation that waits.
+asked. A decision goes to the other host first, which may refuse it; once it stands there it is stored here,
+and what comes of it is the answer of a further call of the agent, in the conversation that waits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from enginehost.agents.asking import WAITS
 from enginehost.agents.chain import DECISION, trace_for_calls
 from enginehost.agents.ledger import CallState
 from enginehost.agents.rows import Decision, Question, decision_of
-from enginehost.errors import EngineHostError, ExecutionFailed
+from enginehost.errors import EngineHostError, ExecutionFailed, InvalidRequest
 from enginehost.llm.message import Message, Role, Type
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def next_decision(state: CallState, sent: list[str]) -> Mapping[str, Any] | None
             continue
         decided = decision_of(row)
         told = {"question": said["remote"]["question"], "decision": str(decided), "text": row.content}
+        told["again"] = True  # whoever decided told it there before
         return told | ({"args": said.get("args", {})} if decided is Decision.EDIT else {})
     return None
 
@@ -72,6 +74,36 @@ def next_decision(state: CallState, sent: list[str]) -> Mapping[str, Any] | None
 def asked_elsewhere(state: CallState) -> bool:
     """Whether the call waits, or waited, for a decision that another host is to hear."""
     return any("remote" in (row.query or {}) for row in state.questions.values())
+
+
+async def decide_elsewhere(
+    host: AgentHost, caller: Caller, wait: Mapping[str, Any], row: Message
+) -> InvalidRequest | None:
+    """Let a decision stand at the other host before it is stored here.
+
+    Returns the refusal of one that was decided there before. Raises what else the other host refuses, such as
+    ``InvalidArguments``, and ``EngineUnavailable`` where it cannot be reached: the question is open then.
+    """
+    said = row.query or {}
+    told: dict[str, Any] = {
+        "question": said["remote"]["question"],
+        "decision": said["decision"],
+        "text": row.content,
+        "only": True,
+    }
+    if "args" in said and said["decision"] == Decision.EDIT:
+        told["args"] = said["args"]
+    token = DECISION.set(told)
+    try:
+        call = host.new_call(str(wait["agent"]), caller, trace_for_calls())
+        await host.call_json(call, {"message": "decision", "conversation_id": wait["conversation_id"]})
+    except InvalidRequest as error:
+        if error.detail.get("reason") not in ("no-question", "settled"):
+            raise
+        return error
+    finally:
+        DECISION.reset(token)
+    return None
 
 
 async def cancel_elsewhere(host: AgentHost, caller: Caller, waits: Mapping[str, Mapping[str, Any]]) -> None:

@@ -30,7 +30,7 @@ from enginehost.errors import EngineHostError, EngineUnavailable, InvalidRequest
 from enginehost.llm.message import Message, new_id
 from enginehost.llm.message import system as system_row
 from enginehost.signature import FunctionSignature
-from enginehost.store.ids import taken
+from enginehost.store.ids import of_another, taken
 from enginehost.store.port import Fenced, Run, RunState, SessionInfo, Store
 
 LEASE = 15.0
@@ -48,6 +48,13 @@ _log = logging.getLogger("enginehost.agents")
 
 def _as_it_is(spec: AgentSpec) -> AgentSpec:
     return spec
+
+
+def _going_on(session: str, given: Options, older: Options, alone: bool) -> Options:
+    """What a session goes on with. Raises ``InvalidRequest`` where it is to be one agent's, and is not."""
+    if alone and older.agent and older.agent != given.agent:
+        raise of_another(session, older.agent, given.agent)
+    return given.over(older)
 
 
 class AgentService:
@@ -219,11 +226,12 @@ class AgentService:
         agent: str = "",
         llm: str = "",
         owner: Caller | None = None,
+        alone: bool = False,
     ) -> AgentSession:
         """A session, new or with the id of one that exists. What is given replaces what the agent says.
 
         Raises ``InvalidRequest``: for an agent, a model or a skill that there is not, and with reason
-        ``taken`` for an id that cannot be had.
+        ``taken`` for an id that cannot be had; with ``alone`` also for one of another agent.
         """
         check_texts(id=id, system=system, agent=agent, llm=llm)
         check_owner(owner)
@@ -233,7 +241,7 @@ class AgentService:
         given = Options(agent, tool_selection(tools), chosen, llm)
         self._check_choices(given)
         if id is not None and (first := await self._first_row(id, caller)) is not None:
-            return AgentSession(self, id, caller, given.over(options_of(first)))
+            return AgentSession(self, id, caller, _going_on(id, given, options_of(first), alone))
         session = AgentSession(self, new_id() if id is None else id, caller, given, begun=True)
         rows = [given.row(), *([system_row(system)] if system else ())]
         try:
@@ -244,7 +252,8 @@ class AgentService:
             first = await self._first_row(session.id, caller)
             if first is None:
                 raise
-            return AgentSession(self, session.id, caller, given.over(options_of(first)))
+            options = _going_on(session.id, given, options_of(first), alone)
+            return AgentSession(self, session.id, caller, options)
         return session
 
     def _check_choices(self, given: Options) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from orjson import loads
@@ -12,7 +12,7 @@ from enginehost.agents import delegation, offers
 from enginehost.agents.chain import trace_for_calls, trace_here, trace_to_json
 from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
 from enginehost.agents.durable import reading
-from enginehost.agents.elsewhere import cancel_elsewhere
+from enginehost.agents.elsewhere import cancel_elsewhere, decide_elsewhere
 from enginehost.agents.given import check_arguments, check_texts, messages, row_number
 from enginehost.agents.identity import asking, caller_to_json, owner_of
 from enginehost.agents.ledger import Ledger
@@ -296,13 +296,29 @@ class AgentSession:
             raise InvalidRequest("this question is about no call: approve or reject it")
         if args is not None:
             await self._check_edit(asked, args)
+        row = decision(asked, decided, text, args)
+        wait = (run.data.get("waits") or {}).get(str((asked.query or {}).get("call", "")))
+        if "remote" in (asked.query or {}) and wait and _is_open(ledger, asked):
+            await self._decide_elsewhere(run, wait, row)
+            return
         try:
-            await self._store.append(self.id, [decision(asked, decided, text, args)], self.owner)
+            await self._store.append(self.id, [row], self.owner)
         except Settled:
             text = "this question has been decided already"
             raise InvalidRequest(text, detail={"reason": "settled"}) from None
         finally:  # also for a decision whose maker died before it woke the turn
             await self._agents.resume(run)
+
+    async def _decide_elsewhere(self, run: Run, wait: Mapping[str, Any], row: Message) -> None:
+        """The other host decides which of two decisions counts; this session hears what comes of it."""
+        late = await decide_elsewhere(self._agents.host, self.asker, wait, row)
+        try:
+            with suppress(Settled):
+                await self._store.append(self.id, [row], self.owner)
+        finally:
+            await self._agents.resume(run)
+        if late is not None:
+            raise late
 
     async def _check_edit(self, asked: Message, args: Mapping[str, Any]) -> None:
         """The edited call has to be one that the model could have made; another host's checks its own."""
@@ -357,6 +373,10 @@ async def joined(
                 if size > most:
                     raise TooLarge("the answer", limit=most)
     return "".join(parts)
+
+
+def _is_open(ledger: Ledger | None, asked: Message) -> bool:
+    return ledger is not None and any(row.call_id == asked.call_id for row in _undecided(ledger))
 
 
 def _undecided(ledger: Ledger) -> list[Message]:

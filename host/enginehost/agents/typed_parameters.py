@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from enginehost.agents.typed_schemas import BAD_HINT, BYTES, Schemas, adapter_of
-from enginehost.agents.typed_source import MethodSource, Taken, hint_fault
+from enginehost.agents.typed_source import MethodSource, Taken, default_fault, hint_fault
 from enginehost.errors import InvalidArguments
+from enginehost.validation import Validator
 from enginehost.value_faults import first_fault
 from enginehost.values import from_json
 
@@ -50,6 +51,20 @@ def typed_parameters(source: MethodSource) -> TypedParameters:
     schema.pop("title", None)
     schema.setdefault("properties", {})
     return TypedParameters(model, names, schema, BYTES in json.dumps(schema, default=str))
+
+
+def check_defaults(source: MethodSource, schema: Mapping[str, Any]) -> None:
+    """A call that leaves a parameter out gets its default, which has to fit as a caller's value does.
+
+    Raises ``ConfigError`` at the one that does not.
+    """
+    definitions = {name: schema[name] for name in ("$defs",) if name in schema}
+    for name, own in schema["properties"].items():
+        if "default" not in own:
+            continue
+        validator = Validator(definitions | {"properties": {name: own}})
+        if not validator.is_valid(given := {name: own["default"]}):
+            raise default_fault(source.where, name, validator.errors(given)[0]["message"])
 
 
 def _fault(fault: Mapping[str, Any]) -> dict[str, str]:

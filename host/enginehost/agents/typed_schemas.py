@@ -11,8 +11,17 @@ import typing_extensions
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import SchemaError
 
-BAD_HINT = (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError, RecursionError)
+BAD_HINT = (
+    PydanticUserError,
+    PydanticUndefinedAnnotation,
+    SchemaError,
+    AssertionError,
+    NameError,
+    TypeError,
+    RecursionError,
+)
 """What pydantic raises for a hint of which it can make nothing."""
 
 BYTES = "$bytes"

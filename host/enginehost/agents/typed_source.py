@@ -85,9 +85,15 @@ def hint_fault(where: str, name: str, hint: Any, cause: BaseException) -> Config
     return _fault(where, name, why, "use built-in types, dataclasses, TypedDict, enums or pydantic models")
 
 
-def _fault(where: str, name: str, why: str, hint: str) -> ConfigError:
+def default_fault(where: str, name: str, why: str) -> ConfigError:
+    """A default that its own hint does not allow, at its method and parameter."""
+    hint = "give it a default that fits, or another hint"
+    return _fault(where, name, f"its default does not fit its hint: {why}", hint, "bad-default")
+
+
+def _fault(where: str, name: str, why: str, hint: str, reason: str = "bad-hint") -> ConfigError:
     place = "what it answers" if name == RESULT else f"parameter {name}"
-    return ConfigError(f"{where}, {place}: {why}", hint=hint, reason="bad-hint")
+    return ConfigError(f"{where}, {place}: {why}", hint=hint, reason=reason)
 
 
 def _where(method: Callable[..., Any]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from enginehost.agents.typed_parameters import typed_parameters
+from enginehost.agents.typed_parameters import check_defaults, typed_parameters
 from enginehost.agents.typed_results import result_schema
 from enginehost.agents.typed_source import source_of
 from enginehost.call import Call
@@ -24,7 +25,7 @@ class Mark:
 
     name: str = ""
     annotations: Annotations = field(default_factory=Annotations)
-    approval: Approval = Approval.NEVER
+    approval: Approval | str = Approval.NEVER
     timeout: float | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ def tool(
     """
     hints = Annotations(read_only=read_only, destructive=destructive, idempotent=idempotent)
     listed = (tags,) if isinstance(tags, str) else tuple(tags)
-    mark = Mark(name, hints, Approval(approval), timeout, description, listed)
+    mark = Mark(name, hints, approval, timeout, description, listed)
     return marked(mark) if method is None else marked(mark)(method)
 
 
@@ -93,16 +94,22 @@ def tools_of(
     """The tools of an object's class and of those it comes from, in the order in which they stand there.
 
     They are offered under ``service``, with ``tags`` before their own. Raises ``ConfigError`` for a method
-    whose hints are wrong, with the class, the method and the parameter, and for one in whose place the class
-    ``reserved`` has a method of its own.
+    whose hints or settings are wrong, with the class, the method and the parameter, for one in whose place
+    the class ``reserved`` has a method of its own, and for two of one name.
     """
     found: list[Function] = []
+    methods: dict[str, str] = {}
     for name, mark in _marks(type(owner)):
         if hasattr(reserved, name):
             text = f"{type(owner).__name__}.{name}: {reserved.__name__} has a method of this name for itself"
             hint = f'give the method another name, and write @tool(name="{name}") above it'
             raise ConfigError(text, hint=hint, reason="reserved-name")
-        found.append(typed_function(getattr(owner, name), mark, service=service, tags=tags))
+        made = typed_function(getattr(owner, name), mark, service=service, tags=tags)
+        other = methods.setdefault(made.signature.name, name)
+        if other != name:
+            text = f"{type(owner).__name__}.{name}: {other} is the tool {made.signature.name!r} already"
+            raise ConfigError(text, hint="give one of the two another name", reason="name-taken")
+        found.append(made)
     return found
 
 
@@ -120,6 +127,8 @@ def typed_function(
     """A bound method as a function. Raises ``ConfigError`` where its hints are wrong."""
     source = source_of(method, mark.hidden)
     taken = typed_parameters(source)
+    if mark.parameters is None:
+        check_defaults(source, taken.schema)
     own = mark.name or source.name
 
     def run(arguments: dict[str, Any], call: Call) -> Any:
@@ -136,5 +145,25 @@ def typed_function(
         streaming=mode.streams,
         tags=tuple(dict.fromkeys((*tags, *mark.tags))),
     )
-    limits = Limits(timeout=mark.timeout)
-    return Function(signature, run, mode, limits=limits, approval=mark.approval, service=service)
+    limits = Limits(timeout=_timeout(source.where, mark.timeout))
+    approval = _approval(source.where, mark.approval)
+    return Function(signature, run, mode, limits=limits, approval=approval, service=service)
+
+
+def _timeout(where: str, seconds: Any) -> float | None:
+    if seconds is None:
+        return None
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 < seconds < math.inf:
+        text = f"{where}, @tool(timeout={seconds!r}): a timeout is a number of seconds above 0"
+        raise ConfigError(text, hint="leave it out for the host's own", reason="bad-setting")
+    return seconds
+
+
+def _approval(where: str, said: Approval | str) -> Approval:
+    try:
+        return Approval(said)
+    except ValueError:
+        text = f"{where}, @tool(approval={said!r}): there is no such approval"
+        hint = f"say one of {', '.join(Approval)}"
+        raise ConfigError(text, hint=hint, reason="bad-setting") from None

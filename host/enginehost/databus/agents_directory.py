@@ -33,6 +33,8 @@ log = logging.getLogger("enginehost.databus")
 MOST_AGENTS = 20_000
 """Advertisements of agents that are remembered."""
 MOST_FAULTS = 100
+TOGETHER_SECONDS = 3.0
+"""Agents that are seen first within so many seconds were there together: none had its name before."""
 MOST_WAITING = 10_000
 """Arrivals and departures that wait for one who hears of them; the oldest are dropped."""
 CONFIRM_SECONDS = 3.0
@@ -48,6 +50,10 @@ class Functions(Protocol):
 
     def remote_of(self, function_id: str) -> RemoteFunction | None:
         """What runs it."""
+        ...
+
+    def is_public(self, function_id: str) -> bool:
+        """Whether its provider says that anybody may call it."""
         ...
 
 
@@ -129,9 +135,43 @@ class AgentDirectory:
 
     def agents(self) -> list[BusAgent]:
         """The agents that can be asked now, by service and name."""
-        now = time.monotonic()
-        found = [_aged(known.shown, now - known.since) for known in self._known.values() if known.shown]
+        now, rivals = time.monotonic(), self._called_the_same()
+        found = [
+            replace(known.shown, age=now - known.since, holds=self._held(known, known.shown.holds, rivals))
+            for known in self._known.values()
+            if known.shown
+        ]
         return sorted(found, key=lambda agent: (agent.service, agent.name, agent.id))
+
+    def _called_the_same(self) -> Mapping[str, list[_Known]]:
+        found: dict[str, list[_Known]] = {}
+        for known in self._known.values():
+            if known.shown and not self._aliases.kept:
+                for name in _short_names(known.offer):
+                    found.setdefault(name, []).append(known)
+        return found
+
+    def _held(
+        self, known: _Known, names: tuple[str, ...], called: Mapping[str, list[_Known]]
+    ) -> tuple[str, ...]:
+        """Of names those that are an agent's own.
+
+        Who is new here cannot tell which of those that it found had a name first, unless names are kept.
+        """
+        return tuple(
+            name
+            for name in names
+            if all(
+                one.offer.function == known.offer.function or one.since - known.since > TOGETHER_SECONDS
+                for one in called.get(name, ())
+            )
+        )
+
+    def beside(self, service: str) -> list[tuple[AgentOffer, bool]]:
+        """The agents of a service at other hosts like this one, and whether anybody may ask them."""
+        found = [one for one in self._known.values() if one.offer.service == service and one.offer.host]
+        is_public = self._functions.is_public
+        return [(one.offer, one.shown is not None and is_public(one.offer.id)) for one in found]
 
     def listen(self) -> asyncio.Queue[AgentEvent]:
         """A queue of what happens from now on, until :meth:`unlisten`."""
@@ -325,13 +365,14 @@ class AgentDirectory:
 
     def _named(self, offer: AgentOffer) -> BusAgent:
         """The agent with its names: the one that models see is claimed last, and so goes before the other."""
-        target, tool = offer.function, offer.name
-        wanted = dict.fromkeys((offer.name, tool_name(offer.specializations)))
-        for name in filter(None, wanted):
+        target = tool = offer.function
+        holds: list[str] = []
+        for name in _short_names(offer):
             if self._aliases.claim(name, target, self._free):
                 self._catalog.alias(name, None)  # to the end, so that it is the one that is shown
                 self._catalog.alias(name, target)
                 tool = name
+                holds.append(name)
         return BusAgent(
             offer.id,
             offer.name,
@@ -347,6 +388,7 @@ class AgentDirectory:
             target,
             tool,
             0.0,
+            tuple(holds),
         )
 
     def _free(self, name: str) -> bool:
@@ -376,5 +418,5 @@ class Era:
         self._directory.anew(self._number)
 
 
-def _aged(agent: BusAgent, age: float) -> BusAgent:
-    return replace(agent, age=age)
+def _short_names(offer: AgentOffer) -> list[str]:
+    return [name for name in dict.fromkeys((offer.name, tool_name(offer.specializations))) if name]

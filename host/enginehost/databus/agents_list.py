@@ -13,6 +13,7 @@ class BusAgent:
 
     ``function`` is its name in the catalog, ``tool`` the name by which models are shown it. ``host`` is the
     id of its host, empty for what is no host like this one. ``age``: so many seconds ago it was seen first.
+    ``holds`` are the short names that are its own: it had them before others that are called the same.
     """
 
     id: str
@@ -29,6 +30,7 @@ class BusAgent:
     function: str
     tool: str
     age: float = field(compare=False)
+    holds: tuple[str, ...] = field(default=(), compare=False)
 
 
 class AgentChange(StrEnum):

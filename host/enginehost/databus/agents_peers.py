@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enginehost.agents.facts import AGENT_PARAMETERS
+from enginehost.databus.agents_list import BusAgent
 from enginehost.databus.agents_topics import from_agents, from_agents_2, from_interfaces_2
 from enginehost.databus.agents_turns import Turns, chain_here, conversation_with
 from enginehost.databus.agents_understood import AgentOffer
@@ -36,6 +37,9 @@ log = logging.getLogger("enginehost.databus")
 
 REACH_SECONDS = 3.0
 """How long a question waits until the agent is connected."""
+
+MOST_TRIED = 50
+"""Agents that are tried at once whether they take questions, those first that have been there longest."""
 
 MOST_SUFFIXES = 10_000
 """Conversations that are remembered to go on under a further id."""
@@ -61,11 +65,12 @@ class _Agent:
         self._transport = transport
         self._end: asyncio.Task[PairEnd] | None = None
         self._asked: list[_Asked] = []
-        self._gone = False
+        self._deaf = False
+        self._gone = asyncio.Event()
 
     async def reached(self) -> PairEnd | None:
-        """The way to it; ``None`` where it takes no questions."""
-        if self._gone:
+        """The way to it; ``None`` where it takes no questions, or is not there any more."""
+        if self._gone.is_set():
             return None
         if self._end is None:
             self._end = asyncio.ensure_future(self._opened())
@@ -73,7 +78,27 @@ class _Agent:
             end = await asyncio.shield(self._end)
         except ValueError:
             return None
-        return end if await end.reach("", REACH_SECONDS) and not self._gone else None
+        reaching = asyncio.ensure_future(end.reach("", REACH_SECONDS))
+        going = asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait((reaching, going), return_when=asyncio.FIRST_COMPLETED)
+            return end if not going.done() and reaching.result() else None
+        finally:
+            reaching.cancel()
+            going.cancel()
+
+    async def takes_questions(self) -> bool:
+        """Whether somebody reads what it is asked; the first time it has a while to be connected."""
+        if self._deaf:
+            return self._end is not None and self._end.done() and await self._heeds(self._end)
+        self._deaf = await self.reached() is None
+        return not self._deaf
+
+    async def _heeds(self, opened: asyncio.Task[PairEnd]) -> bool:
+        try:
+            return await (await opened).reach("", 0.0)
+        except ValueError:
+            return False
 
     async def _opened(self) -> PairEnd:
         offer = self.offer
@@ -111,7 +136,7 @@ class _Agent:
 
     def go(self) -> None:
         """It is not there any more."""
-        self._gone = True
+        self._gone.set()
         for asked in self._asked:
             if not asked.answer.done():
                 text = f"{self.offer.function} went before it answered; it may have done what it was asked"
@@ -191,6 +216,21 @@ class Peers:
         del self._groups[offer.function]
         return None
 
+    async def askable(self, agents: Sequence[BusAgent]) -> list[BusAgent]:
+        """Those of ``agents`` that can be asked; hosts like this one always can."""
+        unsure = [one for one in agents if not one.host and one.function in self._groups]
+        tried = sorted(unsure, key=lambda one: -one.age)[:MOST_TRIED]
+        answers = await asyncio.gather(*(self._takes_questions(one.function) for one in tried))
+        left_out = {one.id for one in unsure} - {
+            one.id for one, takes in zip(tried, answers, strict=True) if takes
+        }
+        return [one for one in agents if one.id not in left_out]
+
+    async def _takes_questions(self, name: str) -> bool:
+        group = self._groups.get(name)
+        there = list(group.agents.values()) if group is not None else []
+        return any(await asyncio.gather(*(one.takes_questions() for one in there)))
+
     async def close(self) -> None:
         """Ask nobody any more."""
         agents = [agent for group in self._groups.values() for agent in group.agents.values()]
@@ -211,10 +251,18 @@ class Peers:
         chain_here(name)
         _check(name, message, conversation, [one.offer for one in group.agents.values()])
         async with self._turns.of((name, conversation), call):
-            for agent in list(group.agents.values()):
+            tried: set[_Agent] = set()
+            while (agent := self._another(name, tried)) is not None:
+                tried.add(agent)
                 if (end := await agent.reached()) is not None:
                     return await self._answer(agent, end, message, conversation, call)
             raise EngineUnavailable(f"{name} takes no questions", reason="unreachable")
+
+    def _another(self, name: str, tried: set[_Agent]) -> _Agent | None:
+        """One of the agents that there are now: who tells more of itself meanwhile is made anew."""
+        group = self._groups.get(name)
+        agents = group.agents.values() if group is not None else ()
+        return next((one for one in agents if one not in tried), None)
 
     async def _answer(self, agent: _Agent, end: PairEnd, message: str, conversation: str, call: Call) -> str:
         key = call.function, conversation

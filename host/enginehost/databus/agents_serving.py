@@ -10,7 +10,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from enginehost.agents.chain import CHAIN
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
 from enginehost.databus.agents_capability import front_agents, interface_service, replier_guid
+from enginehost.databus.agents_front import is_for_us
 from enginehost.databus.agents_loops import a_place
 from enginehost.databus.agents_topics import (
     from_agents,
@@ -26,6 +27,7 @@ from enginehost.databus.agents_topics import (
     from_interfaces_2,
 )
 from enginehost.databus.agents_turns import Turns
+from enginehost.databus.agents_understood import AgentOffer
 from enginehost.databus.capability import shorten
 from enginehost.databus.metadata import RequestMetadata
 from enginehost.databus.port import PairEnd, Sample, TopicPair, Transport
@@ -33,6 +35,7 @@ from enginehost.databus.running import BUS_CALLER
 from enginehost.databus.types import ID_BOUND
 from enginehost.engine import Call
 from enginehost.errors import EngineHostError, EngineUnavailable, InvalidRequest, Overloaded
+from enginehost.policy import Policy
 from enginehost.record import Stats
 from enginehost.trace_context import NO_TRACE, TraceContext
 from enginehost.values import MalformedJson, decode
@@ -68,12 +71,21 @@ class AskedHost(Protocol):
         """``Host.stats``."""
         ...
 
+    @property
+    def policy(self) -> Policy:
+        """``Host.policy``."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class _Route:
-    """Whom a question on a pair of topics is for: the one that it targets, else the ``front`` one."""
+    """Whom a question on a pair of topics is for: the one that it targets, else the ``front`` one.
+
+    ``asked_at``: where other hosts may hear the same question, if any.
+    """
 
     front: str = ""
+    asked_at: str = ""
     targets: dict[str, str] = field(default_factory=dict[str, str])
     failed: tuple[int, str] = AGENT_FAILED
     second: bool = False
@@ -91,15 +103,26 @@ class _Route:
 class AgentServer:
     """Keeps the topics of the agents on offer open, and answers what comes there.
 
-    At most ``most`` questions are answered at once, three quarters of that of one participant.
+    At most ``most`` questions are answered at once, three quarters of that of one participant. ``others``
+    gives the agents of a service at other hosts, and whether anybody may ask them.
     """
 
-    def __init__(self, host: AskedHost, transport: Transport, *, second_era: bool, most: int) -> None:
+    def __init__(
+        self,
+        host: AskedHost,
+        transport: Transport,
+        *,
+        second_era: bool,
+        most: int,
+        others: Callable[[str], Iterable[tuple[AgentOffer, bool]]] = lambda _: (),
+    ) -> None:
         self.answered = 0
         self._host = host
         self._transport = transport
         self._second_era = second_era
         self._most = most
+        self._others = others
+        self._agents: Mapping[str, Mapping[str, Any]] = {}
         self._turns = Turns()
         self._wanted: dict[TopicPair, _Route] = {}
         self._routes: dict[TopicPair, _Route] = {}
@@ -118,6 +141,7 @@ class AgentServer:
 
     def offered(self, agents: Mapping[str, Mapping[str, Any]]) -> None:
         """These agents (``AGENT_CAPABILITY`` by name) are on offer now."""
+        self._agents = agents
         self._wanted = routes_to(agents, second_era=self._second_era)
         self._wake.set()
 
@@ -162,7 +186,7 @@ class AgentServer:
     def _heard(self, pair: TopicPair, sample: Sample) -> None:
         route, end = self._routes.get(pair), self._ends.get(pair)
         name = route.agent(sample.values) if route is not None else ""
-        if route is None or end is None or not name:
+        if route is None or end is None or not name or not self._is_for_us(name, route, sample):
             return
         refusal = self._refusal(sample)
         work = self._answer(name, route, end, sample, refusal)
@@ -170,6 +194,15 @@ class AgentServer:
         self._asking.add(task)
         self._shares[sample.participant] += 1
         task.add_done_callback(lambda done: self._ended(done, sample.participant))
+
+    def _is_for_us(self, name: str, route: _Route, sample: Sample) -> bool:
+        own = self._agents.get(name)
+        if own is None or not route.asked_at or sample.values.get("target_service_guid"):
+            return True
+        entry = self._host.visible(name, BUS_CALLER)
+        open_to_all = entry is not None and self._host.policy.may_call(BUS_CALLER, entry.signature)
+        others = self._others(str(own["service_name"]))
+        return is_for_us(own, route.asked_at, others, anybody_may_ask=open_to_all)
 
     def _ended(self, task: asyncio.Task[None], participant: str) -> None:
         self._asking.discard(task)
@@ -235,7 +268,7 @@ def routes_to(agents: Mapping[str, Mapping[str, Any]], *, second_era: bool) -> d
         service, agent_id = str(agent["service_name"]), str(agent["agent_id"])
         routes[from_agents(service, agent_id)] = _Route(name)
         asked_at = interface_service(agent, fronts)
-        routes[from_interfaces(asked_at)] = _Route(name, failed=INTERFACE_FAILED)
+        routes[from_interfaces(asked_at)] = _Route(name, asked_at, failed=INTERFACE_FAILED)
         if second_era:
             own = {replier_guid(agent_id): name}
             for base in {asked_at, service}:
@@ -246,6 +279,7 @@ def routes_to(agents: Mapping[str, Mapping[str, Any]], *, second_era: bool) -> d
                 asks.targets |= own
                 if base == asked_at:
                     route.front = asks.front = name
+                    route.asked_at = asks.asked_at = asked_at
     return routes
 
 

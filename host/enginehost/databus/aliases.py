@@ -25,6 +25,11 @@ class Aliases:
         self._names = _read(path) if path is not None else {}
         self._write: asyncio.TimerHandle | None = None
 
+    @property
+    def kept(self) -> bool:
+        """Whether they outlast this process."""
+        return self._path is not None
+
     def claim(self, name: str, target: str, free: Callable[[str], bool]) -> bool:
         """Whether ``name`` stands for ``target``: it does already, or is ``free`` and from now on does."""
         holder = self._names.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from enginehost.contributions import Implementation
 from enginehost.databus.advertise import Advertiser
 from enginehost.databus.agents_list import AgentEvent, BusAgent
 from enginehost.databus.agents_serving import AgentServer
+from enginehost.databus.agents_understood import AgentOffer
 from enginehost.databus.answering import CallPath
 from enginehost.databus.config import DatabusConfig
 from enginehost.databus.events import EventHost, Events
@@ -130,7 +131,13 @@ class Databus:
         config = self.config
         self._trusted = list(guard.callers())
         most = config.max_in_flight
-        agents = AgentServer(self._host, transport, second_era=config.second_era, most=most)
+        agents = AgentServer(
+            self._host,
+            transport,
+            second_era=config.second_era,
+            most=most,
+            others=self._beside,
+        )
         advertiser = Advertiser(
             self._host.catalog,
             transport,
@@ -213,6 +220,17 @@ class Databus:
         """The agents of other programs that can be asked now, by service and name."""
         joined = self._joined
         return joined.link.agents.agents() if joined is not None and joined.link is not None else []
+
+    async def askable(self, agents: Sequence[BusAgent]) -> list[BusAgent]:
+        """Those of ``agents`` that take questions."""
+        joined = self._joined
+        if joined is None or joined.link is None:
+            return list(agents)
+        return await joined.link.peers.askable(agents)
+
+    def _beside(self, service: str) -> list[tuple[AgentOffer, bool]]:
+        joined = self._joined
+        return joined.link.agents.beside(service) if joined is not None and joined.link is not None else []
 
     async def agent_events(self) -> AsyncGenerator[AgentEvent, None]:
         """Agents that arrive, change and depart, from now on.

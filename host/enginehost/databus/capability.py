@@ -112,6 +112,11 @@ def _json(value: Any) -> str:
     return text
 
 
+def says_public(capability: Capability) -> bool:
+    """Whether a host like this one says in it that any peer may call the function."""
+    return capability.security_requirements == _json(PUBLIC)
+
+
 def _open_schema(text: str, bound: int) -> str:
     comment = f"The schema has {len(text.encode())} bytes, more than the databus carries ({bound})."
     return _json({"type": "object", "$comment": comment})

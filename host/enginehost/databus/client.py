@@ -144,6 +144,10 @@ class Client:
         """The agents that can be asked now, by service and name: ``call(agent.function, …)`` asks one."""
         return self._there().agents.agents()
 
+    async def askable(self, agents: Sequence[BusAgent]) -> list[BusAgent]:
+        """Those of ``agents`` that take questions."""
+        return await self._there().peers.askable(agents)
+
     async def agent_events(self) -> AsyncGenerator[AgentEvent, None]:
         """Agents that arrive, change and depart, from now on."""
         async with aclosing(agent_events(self._there())) as events:

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from enginehost.catalog import OTHERS, Catalog, EngineRecord
 from enginehost.databus.aliases import Aliases
+from enginehost.databus.capability import says_public
 from enginehost.databus.metadata import partition_of
 from enginehost.databus.offers import Offer, understand
 from enginehost.databus.port import DEFAULT_PARTITION, Capability, Sighting
@@ -146,6 +147,11 @@ class Directory:
         """Who offers a function; ``None`` where it cannot be called."""
         placed = self._placed.get(function_id)
         return placed.provider if placed is not None and placed.replica is not None else None
+
+    def is_public(self, function_id: str) -> bool:
+        """Whether its provider says that anybody may call it."""
+        placed = self._placed.get(function_id)
+        return placed is not None and says_public(placed.offer.capability)
 
     def remote_of(self, function_id: str) -> RemoteFunction | None:
         """What runs a function; ``None`` where it cannot be called."""

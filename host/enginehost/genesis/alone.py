@@ -17,6 +17,7 @@ from enginehost.catalog import EngineRecord
 from enginehost.databus.config import config_of
 from enginehost.engine import IFunctionEngine
 from enginehost.errors import ConfigError
+from enginehost.genesis.plain_errors import plain_errors
 from enginehost.host import Host
 from enginehost.settings import HostSettings, load_settings
 
@@ -44,7 +45,7 @@ async def run_alone(
     brings: Brings | None = None,
 ) -> None:
     """Serve one engine until a signal or a cancellation. See :func:`serving`."""
-    with _until_a_signal() as stop:
+    with plain_errors(), _until_a_signal() as stop:
         async with serving(
             engine, service, folder=folder, databus=databus, settings=settings, brings=brings
         ) as host:

@@ -117,13 +117,23 @@ class Interface:
     async def wait_for(self, agent: str, timeout: float = ARRIVAL_SECONDS) -> BusAgent:
         """The agent of this name, tool name, ``service.name``, service or id, as soon as there is one.
 
-        Raises :class:`~enginehost.errors.UnknownFunction` where there is none within ``timeout`` seconds.
+        Raises :class:`~enginehost.errors.UnknownFunction` where there is none within ``timeout`` seconds, and
+        :class:`~enginehost.errors.InvalidRequest` where several have the name.
         """
-        found = await self._first(lambda agents: named(agents, agent), timeout)
+        return await self._called(agent, timeout)
+
+    async def _called(self, agent: str, timeout: float, conversation: str = "") -> BusAgent:
+        before = self._router.answering(conversation) if conversation else ""
+        try:
+            found = await self._first(lambda agents: named(agents, agent, before), timeout)
+        except InvalidRequest:
+            found = named(await self._client.askable(self.agents), agent, before)
         if found is not None:
             return found
-        there = [one.name for one in self.agents][:_MOST_NAMED]
-        text = f"no agent {agent[:200]!r} is on the databus; there is {', '.join(there) or 'none'}"
+        agents = self.agents
+        there = [one.name for one in agents][:_MOST_NAMED]
+        more = f" and {len(agents) - len(there)} more" if len(agents) > len(there) else ""
+        text = f"no agent {agent[:200]!r} is on the databus; there is {', '.join(there) or 'none'}{more}"
         error = UnknownFunction(agent, nearest=there)
         error.message, error.args = text, (text,)
         raise error
@@ -143,7 +153,7 @@ class Interface:
         agents = await self._first(lambda agents: agents or None, timeout)
         if agents is None:
             raise EngineUnavailable("no agent is on the databus", reason="no-agent")
-        return await self._router.route(text, agents, conversation_id or None)
+        return await self._router.route(text, agents, conversation_id or None, askable=self._client.askable)
 
     async def ask(
         self,
@@ -233,7 +243,7 @@ class Interface:
         if agent is None or agent == "":
             agent = (await self.route(text, conversation, patience)).agent
         elif not isinstance(agent, BusAgent):
-            agent = await self.wait_for(agent, patience)
+            agent = await self._called(agent, patience, conversation)
         if conversation:
             self._router.answers(conversation, agent)
         left = timeout - (time.monotonic() - began)

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from enginehost.settings import HostSettings
 
 
+def _tags(where: str, *several: Sequence[str]) -> tuple[str, ...]:
+    for tags in several:
+        if isinstance(tags, str):
+            text = f"{where}, tags: {tags!r} is a text, and tags are a list of texts"
+            raise ConfigError(text, hint=f"write tags = [{tags!r}]", reason="bad-setting")
+    return tuple(dict.fromkeys(tag for tags in several for tag in tags))
+
+
 class Service(AbstractFunctionEngine):
     """Base class. Methods with :func:`~enginehost.tool` are its functions.
 
@@ -56,7 +64,7 @@ class Service(AbstractFunctionEngine):
         context, config = born_with(given, config)
         name = service_name if isinstance(service_name, str) else ""
         self.service_name = name or type(self).service_name or type(self).__name__
-        self.tags = tuple(dict.fromkeys((*type(self).tags, *tags)))
+        self.tags = _tags(type(self).__name__, type(self).tags, tags)
         self.description = " ".join((type(self).__doc__ or "").strip().partition("\n\n")[0].split())
         super().__init__(context or EngineContext(self.service_name), config)
         self._functions: tuple[Function, ...] = tuple(

@@ -46,3 +46,10 @@ def taken(session: str) -> InvalidRequest:
     """What to say of an id that a new session cannot have: the same, whoever's session has it."""
     text = f"the id {session!r} cannot be had; choose another id"
     return InvalidRequest(text, detail={"reason": TAKEN})
+
+
+def of_another(session: str, agent: str, asked: str) -> InvalidRequest:
+    """What to say of one's own conversation that another agent than the one asked has."""
+    text = f"the conversation {session!r} is {agent}'s: {asked} cannot go on with it"
+    hint = f"choose another id for a conversation with {asked}"
+    return InvalidRequest(text, detail={"reason": TAKEN, "hint": hint})

@@ -291,6 +291,18 @@ async def test_limits_stop_a_turn_at_exactly_n(world: Any, kit: Any) -> None:
     await kit.check_nothing_dangles(session)
 
 
+async def test_an_answer_in_the_last_step_is_the_answer(world: Any, kit: Any) -> None:
+    async def one(parameters: dict[str, Any], call: Any) -> int:
+        return 1
+
+    await world.start(kit.function(one), limits=TurnLimits(steps=2))
+    world.model.answers = [[kit.call("one", n=1)], kit.text("It is 1.")]
+    session, run = await world.said()
+    assert run.state is RunState.DONE
+    assert run.error is None
+    assert await session.reply(run) == "It is 1."
+
+
 async def test_a_turn_that_takes_too_long_ends_with_a_notice(world: Any, kit: Any) -> None:
     async def hang(parameters: dict[str, Any], call: Any) -> int:
         await asyncio.Event().wait()

@@ -70,15 +70,17 @@ def script(text: str, tools: list[str]) -> dict[str, Any]:
     return say(f"heard {text}")
 
 
-async def test_a_service_and_an_agent_with_bare_decorators_run_and_find_each_other(
-    program: StartProgram, openai: Provider, bus: Client
+@pytest.mark.parametrize("decorator", ["@genesis_tool", "@genesis_tool()"])
+async def test_a_service_and_an_agent_run_and_find_each_other_however_their_tools_are_decorated(
+    program: StartProgram, openai: Provider, bus: Client, decorator: str
 ) -> None:
     openai.reacts = follows(script)
     interface = GenesisInterface("desk", "DeskService")
-    async with program(SERVICE) as service:
+    service_text, agent_text = (one.replace("@genesis_tool", decorator) for one in (SERVICE, AGENT))
+    async with program(service_text) as service:
         await bus.wait_for("TemperatureService.to_fahrenheit", PATIENCE)
         assert await bus.call("to_fahrenheit", {"celsius": 10}) == 50
-        async with program(AGENT) as agent:
+        async with program(agent_text) as agent:
             assert await interface.connect_to_agent("WardrobeAgent", timeout_seconds=PATIENCE)
             (about,) = interface.available_agents.values()
             assert (about["prefered_name"], about["service_name"]) == ("wardrobe_agent", "WardrobeAgent")

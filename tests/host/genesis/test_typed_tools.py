@@ -315,6 +315,14 @@ def _odd_class(self: Any, things: list[_Odd]) -> int:
     return 1
 
 
+def _nothing_fits(self: Any, word: Literal[()]) -> int:  # type: ignore[valid-type]
+    return 1
+
+
+def _wrong_default(self: Any, amount: int = "a") -> int:  # type: ignore[assignment]
+    return 1
+
+
 @pytest.mark.parametrize(
     ("method", "parameter", "says"),
     [
@@ -322,6 +330,8 @@ def _odd_class(self: Any, things: list[_Odd]) -> int:
         (_no_json, "work", "JSON"),
         (_no_name, "numbers", "parameter such as"),
         (_odd_class, "things", "JSON"),
+        (_nothing_fits, "word", "JSON"),
+        (_wrong_default, "amount", "does not fit"),
     ],
 )
 def test_a_wrong_hint_is_told_with_class_method_and_parameter(method: Any, parameter: str, says: str) -> None:
@@ -331,6 +341,50 @@ def test_a_wrong_hint_is_told_with_class_method_and_parameter(method: Any, param
         made()
     assert caught.value.message.startswith(f"Shop.{name}, parameter {parameter}: ")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ({"timeout": -1}, r"Shop\.act, @tool\(timeout=-1\)"),
+        ({"timeout": float("nan")}, r"Shop\.act, @tool\(timeout=nan\)"),
+        ({"approval": "bogus"}, r"Shop\.act, @tool\(approval='bogus'\)"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_told_with_class_and_method(setting: Any, says: str) -> None:
+    class Shop(Service):
+        @tool(**setting)
+        def act(self) -> int:
+            return 1
+
+    with pytest.raises(ConfigError, match=says):
+        Shop()
+
+
+def test_two_methods_of_one_name_are_refused() -> None:
+    class Shop(Service):
+        @tool(name="sell")
+        def one(self) -> int:
+            return 1
+
+        @tool(name="sell")
+        def two(self) -> int:
+            return 2
+
+    with pytest.raises(ConfigError, match=r"Shop\.two: one is the tool 'sell' already"):
+        Shop()
+
+
+def test_tags_that_are_a_text_are_no_letters() -> None:
+    class Shop(Service):
+        tags = "hall"
+
+        @tool
+        def act(self) -> int:
+            return 1
+
+    with pytest.raises(ConfigError, match="Shop, tags: 'hall' is a text"):
+        Shop()
 
 
 def test_a_service_without_functions_says_what_to_do() -> None:

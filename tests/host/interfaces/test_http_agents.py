@@ -134,10 +134,10 @@ async def test_arrivals_and_departures_are_told_as_they_happen(start: StartHost,
 async def test_a_turn_that_waits_for_a_person_is_decided_in_its_conversation(
     start: StartHost, client: Any, place: str
 ) -> None:
-    host = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
+    host = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE, adder=ADDER)
     if place == "elsewhere":
         host = await start("near", SUMS)
-        await sees(host, "weatherman")
+        await sees(host, "weatherman", "adder")
     http = await client(host)
     path = "/v1/agents/weatherman/messages"
     waits = await http.post(path, json={"message": "wipe it", "conversation_id": "mine"})
@@ -147,12 +147,36 @@ async def test_a_turn_that_waits_for_a_person_is_decided_in_its_conversation(
     assert "(conversation mine)" in problem["detail"]
     [question] = problem["questions"]
     assert (question["tool"], question["args"]) == ("wipe", {"what": "disk"})
+    told = {"question": question["id"], "decision": "approve"}
+    other = {"conversation_id": "mine", "decision": told}
+    assert (await http.post("/v1/agents/adder/messages", json=other)).status_code == 409
     told = {"question": question["id"], "decision": "edit"}
     refused = await http.post(path, json={"conversation_id": "mine", "decision": told})
     assert (refused.status_code, refused.json()["detail"]) == (400, "args is missing: it must be an object")
     body = {"conversation_id": "mine", "decision": told | {"args": {"what": "cache"}}}
     decided = await http.post(path, json=body)
     assert decided.json()["answer"].endswith('"result":"cache is gone"}')
+    for one, reason in ((question["id"], "settled"), ("never-was", "no-question")):
+        told = {"question": one, "decision": "reject"}
+        late = await http.post(path, json={"conversation_id": "mine", "decision": told})
+        assert (late.status_code, late.json()["code"], late.json()["reason"]) == (
+            400,
+            "invalid_request",
+            reason,
+        )
+
+
+async def test_a_conversation_of_another_agent_of_the_host_is_refused(start: StartHost, client: Any) -> None:
+    host = await start("desk", SUMS, weatherman=WEATHERMAN, wipe=WIPE, adder=ADDER)
+    http = await client(host)
+    await asked(http, "/adder/messages", message="a secret", conversation_id="mine")
+    body = {"message": "and?", "conversation_id": "mine"}
+    refused = await http.post("/v1/agents/weatherman/messages", json=body)
+    problem = refused.json()
+    assert (refused.status_code, problem["code"], problem["reason"]) == (409, "invalid_request", "taken")
+    assert problem["hint"] == "choose another id for a conversation with weatherman"
+    again = await asked(http, "/adder/messages", message="more", conversation_id="mine")
+    assert again["answer"] == "Sums, turn 2: more"
 
 
 async def test_the_policy_decides_who_sees_and_asks_which_agent(start: StartHost, client: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,7 +49,6 @@ OTHER = an_agent("other", "Helps with invoices.", default=True)
         ([RAIN, SUMS], "what is the weather", RAIN, Because.CLASSIFIER),
         ([RAIN, SUMS], "please add up this invoice", SUMS, Because.CLASSIFIER),
         ([RAIN, ANY, OTHER], "an invoice", OTHER, Because.CLASSIFIER),
-        ([RAIN, ANY, OTHER], "qqqq", ANY, Because.DEFAULT),
         ([SUMS], "qqqq", SUMS, Because.ONLY),
     ],
 )
@@ -103,7 +103,7 @@ def test_whatever_is_asked_one_of_the_agents_answers_or_a_clear_error_does(text:
         assert not agents
     except InvalidRequest:
         assert len(agents) > 1
-        assert not any(one.default_capable for one in agents)
+        assert sum(one.default_capable for one in agents) != 1
     else:
         assert agent in agents
         assert agent.default_capable or not any(one.default_capable for one in agents)
@@ -111,3 +111,38 @@ def test_whatever_is_asked_one_of_the_agents_answers_or_a_clear_error_does(text:
     for agent in agents:
         for name in (agent.id, agent.function):
             assert named(agents, name) is not None
+
+
+PLANNER = replace(an_agent("planner", default=True), id="p", age=60.0, holds=("planner",))
+NEWCOMER = replace(
+    an_agent("planner", default=True, subjects=["weather"]),
+    id="n",
+    service="AAA",
+    function="AAA.planner",
+    tool="get_weather_info",
+    host="",
+    holds=("get_weather_info",),
+)
+
+
+async def test_a_newcomer_takes_over_neither_a_name_nor_the_default() -> None:
+    there = [NEWCOMER, PLANNER]
+    assert named(there, "planner") is PLANNER
+    assert named(there, "AAA.planner") is named(there, "get_weather_info") is NEWCOMER
+    assert await Router().route("weather", there) == (PLANNER, Because.DEFAULT)
+    router, together = Router(), [NEWCOMER, replace(PLANNER, age=0.0, holds=())]
+    with pytest.raises(InvalidRequest, match=r"'planner' is ambiguous: AAA.planner, planner-service.planner"):
+        named(together, "planner")
+    assert named(together, "planner", before="p") is together[1]
+    with pytest.raises(InvalidRequest, match="ambiguous") as failure:
+        await router.route("qqqq", together)
+    assert failure.value.detail["reason"] == "ambiguous"
+    await router.route("qqqq", together[1:])
+    assert (await router.route("weather", together)).agent is together[1]
+
+
+def test_a_service_is_its_agent_that_answers_by_default() -> None:
+    first = replace(an_agent("fan"), service="desk", function="desk.fan")
+    default = replace(PLANNER, service="desk", function="desk.planner")
+    stranger = replace(NEWCOMER, name="aaa", service="desk", function="desk.aaa")
+    assert named([stranger, first, default], "desk") is default

@@ -97,7 +97,7 @@ async def test_a_call_waits_for_a_decision_and_is_decided_once(
     session = await side.paused()
     (asked,) = (await side.get(f"/{session}/approvals")).json()["approvals"]
     assert (asked["tool"], asked["args"], asked["kind"]) == ("wipe", {"what": "disk"}, "approval")
-    place = f"/{session}/approvals/{asked['call']}"
+    place = f"/{session}/approvals/{asked['id']}"
     assert (await side.post(place, decision)).status_code == 202
     assert result in said([event async for event in side.events(session)])
     again = await side.post(place, {"decision": "approve"})

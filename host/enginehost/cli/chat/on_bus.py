@@ -232,7 +232,8 @@ class BusTalk:
         there = self._portal.call(self._there)
         found = named(there, text)
         if found is None and text.isascii() and text.isdigit() and 0 < int(text[:9]) <= len(self._listed):
-            found = named(there, self._listed[int(text[:9]) - 1].id)
+            chosen = self._listed[int(text[:9]) - 1].id
+            found = next((one for one in there if one.id == chosen), None)
         if found is None:
             error = UnknownFunction(text)
             error.message = f"no agent {text[:100]!r} is on the databus now"

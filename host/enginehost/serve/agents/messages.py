@@ -87,10 +87,15 @@ class Messages:
         conversation = said.conversation or uuid.uuid4().hex
         place = owner_of(caller), conversation
         if name := request.path_params.get("name"):
-            routed = Routed(agent_called(host, name, caller), Because.NAMED)
-            self._router.answers(place, routed.agent)
+            routed = Routed(
+                await agent_called(host, name, caller, self._router.answering(place)), Because.NAMED
+            )
+            if said.decision is None:  # a decision begins nothing
+                self._router.answers(place, routed.agent)
         else:
-            routed = await self._router.route(said.message, self._candidates(caller), place)
+            askable = host.bus.askable if host.bus is not None else None
+            candidates = self._candidates(caller)
+            routed = await self._router.route(said.message, candidates, place, askable=askable)
         if said.decision is not None and not (routed.agent.host or is_own(host, routed.agent)):
             raise InvalidRequest(
                 f"{routed.agent.name} is no agent of a host like this: it asks nobody to decide"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from enginehost.agents.facts import AgentFacts, facts_of
 from enginehost.caller import LOCAL, Caller
 from enginehost.catalog import OTHERS, Entry
 from enginehost.databus import BusAgent
-from enginehost.errors import UnknownFunction
+from enginehost.errors import InvalidRequest, UnknownFunction
 from enginehost.genesis.routing import named
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def agents_seen(host: Host, caller: Caller) -> list[BusAgent]:
     """The agents whose functions ``caller`` may view: those of this host by name, then those of others.
 
     Of this host, ``id`` is the one on the databus, or the name where it is on none; nobody saw it first
-    (``age`` is 0).
+    (``age`` is without end).
     """
     own = [
         _own(host, entry, facts)
@@ -36,18 +37,25 @@ def agents_callable(host: Host, caller: Caller) -> list[BusAgent]:
     return [agent for agent in agents_seen(host, caller) if _may_call(host, agent, caller)]
 
 
-def agent_called(host: Host, name: str, caller: Caller) -> BusAgent:
+async def agent_called(host: Host, name: str, caller: Caller, before: str = "") -> BusAgent:
     """The agent of this name, tool name, ``service.name``, service or id.
 
-    Raises ``UnknownFunction`` (also where the caller may not view it).
+    Of several it is the one with the id ``before``. Raises ``UnknownFunction`` (also where the caller may not
+    view it), and ``InvalidRequest`` where several have the name.
     """
     there = agents_seen(host, caller)
-    found = named(there, name)
+    try:
+        found = named(there, name, before)
+    except InvalidRequest:
+        if host.bus is None:
+            raise
+        found = named(await host.bus.askable(there), name, before)
     if found is not None:
         return found
     names = [one.name for one in there][:5]
+    more = f" and {len(there) - len(names)} more" if len(there) > len(names) else ""
     error = UnknownFunction(name, nearest=names)
-    text = f"there is no agent {name[:200]!r} here; there is {', '.join(names) or 'none'}"
+    text = f"there is no agent {name[:200]!r} here; there is {', '.join(names) or 'none'}{more}"
     error.message, error.args = text, (text,)
     raise error
 
@@ -96,7 +104,8 @@ def _own(host: Host, entry: Entry, facts: AgentFacts) -> BusAgent:
         host=host_id,
         function=signature.name,
         tool=signature.name,
-        age=0.0,
+        age=math.inf,
+        holds=(signature.name,),
     )
 
 

@@ -27,7 +27,7 @@ def session_schemas() -> dict[str, Any]:
     }
     states = ["queued", "running", "paused", "done", "failed", "cancelled"]
     run = {"id": _TEXT, "session": _TEXT, "agent": _TEXT, "state": {"enum": states}, "error": _OBJECT}
-    asked = {"session": _TEXT, "call": _TEXT, "kind": _TEXT, "text": _TEXT, "tool": _TEXT, "args": _OBJECT}
+    asked = dict.fromkeys(("id", "session", "call", "kind", "text", "tool"), _TEXT) | {"args": _OBJECT}
     session = {
         "id": _TEXT,
         "agent": _TEXT,

@@ -78,12 +78,15 @@ def session_json(info: SessionInfo, agent: str) -> dict[str, Any]:
 
 
 def question_json(asked: Message, session: str) -> dict[str, Any]:
-    """A question to a person: ``call`` names it where it is decided, in ``session``.
+    """A question to a person: ``id`` names it where it is decided, in ``session``.
+
+    ``call`` is the call that it is about, where there is one, and does for its id too.
 
     ``kind`` is ``approval``, ``outcome`` or ``limit``; the first two have the ``tool`` and its ``args``.
     """
     query: Mapping[str, Any] = asked.query or {}
     found = {
+        "id": asked.call_id,
         "session": session,
         "call": str(query.get("call") or asked.call_id),
         "kind": str(query.get("kind", "")),

@@ -53,7 +53,10 @@ StartHost = Callable[..., Awaitable[Host]]
 
 @pytest.fixture
 async def start(dds_domain: int, tmp_path: Path) -> AsyncIterator[StartHost]:
-    """Starts hosts: ``start(service, script, file=text, …)``; all stop at the end, last one first."""
+    """Starts hosts: ``start(service, script, file=text, …)``; all stop at the end, last one first.
+
+    A second one of a service says so in ``bus``: ``start("other", …, bus={"service": "far"})``.
+    """
     pytest.importorskip("cyclonedds")
     async with AsyncExitStack() as stack:
 
@@ -67,7 +70,8 @@ async def start(dds_domain: int, tmp_path: Path) -> AsyncIterator[StartHost]:
         ) -> Host:
             folder = write(tmp_path / service / "smss", script, **files)
             state = tmp_path / service / "state"
-            config = DatabusConfig(domain=dds_domain, service=service, state_dir=state, **(bus or {}))
+            said = {"service": service, **(bus or {})}
+            config = DatabusConfig(domain=dds_domain, state_dir=state, **said)
             given = HostSettings(state_dir=state, **(settings or {}))
             host = Host(folder, config, settings=given, watch=False)
             await stack.enter_async_context(host)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from enginehost import Caller
+from enginehost.errors import EngineUnavailable, InvalidArguments, InvalidRequest
 from enginehost.host import Host
 from enginehost.llm.message import Type
 from enginehost.store.port import RunState
 
-from .conftest import PRIMARY, StartHost, agent, sees
+from .conftest import PRIMARY, StartHost, agent, sees, until
 
 pytest.importorskip("cyclonedds")
 
@@ -134,11 +135,59 @@ async def test_what_was_decided_at_the_other_host_counts(start: StartHost, tmp_p
     [info] = await agents.sessions(ANYBODY)
     remote = await agents.start(info.id, owner=ANYBODY)
     [question] = await remote.questions()
+    assert question.query is not None
     await remote.reject(question.query["id"], "never")
     await until_asked(session)
-    await session.approve((await session.questions())[0].query["id"])
+    with pytest.raises(InvalidRequest) as refused:
+        await session.approve((await session.questions())[0].query["id"])
+    assert refused.value.detail["reason"] == "settled"
     assert "never" in await answer(session, run)
     assert mown(tmp_path) == []
+
+
+async def test_an_edit_that_does_not_fit_leaves_the_question(start: StartHost, tmp_path: Path) -> None:
+    _, here = await hosts(start, tmp_path)
+    session, run = await asked(here)
+    [question] = await session.questions()
+    with pytest.raises(InvalidArguments):
+        await session.edit(question.query["id"], {"what": 7})
+    assert [row.sequence for row in await session.questions()] == [question.sequence]
+    await session.edit(question.query["id"], {"what": "path"})
+    assert "path" in await answer(session, run)
+    assert mown(tmp_path) == ["path"]
+
+
+async def test_a_decision_that_cannot_be_told_leaves_the_question(start: StartHost, tmp_path: Path) -> None:
+    there, here = await hosts(start, tmp_path)
+    session, run = await asked(here)
+    [question] = await session.questions()
+    await there.stop()
+    assert here.bus is not None
+    bus = here.bus
+    await until(lambda: not any("gardener" in str(one) for one in bus.agents()))
+    with pytest.raises(EngineUnavailable):
+        await session.approve(question.query["id"])
+    assert [row.sequence for row in await session.questions()] == [question.sequence]
+    await start("far", ONE, gardener=agent("gardener", "SPECIALIZATIONS = weather", "TOOLS = mow"), mow=MOW)
+    await sees(here, "gardener")
+    await session.approve(question.query["id"])
+    assert "Came out as" in await answer(session, run)
+    assert mown(tmp_path) == ["lawn"]
+
+
+async def test_of_two_decisions_at_once_one_is_refused(start: StartHost, tmp_path: Path) -> None:
+    _, here = await hosts(start, tmp_path)
+    session, run = await asked(here)
+    [question] = await session.questions()
+    one = question.query["id"]
+    told = await asyncio.gather(
+        session.approve(one), session.edit(one, {"what": "path"}), return_exceptions=True
+    )
+    [refused] = [error for error in told if error is not None]
+    assert isinstance(refused, InvalidRequest)
+    assert refused.detail["reason"] == "settled"
+    await answer(session, run)
+    assert mown(tmp_path) == (["lawn"] if told[0] is None else ["path"])
 
 
 async def test_a_turn_that_is_cancelled_leaves_nothing_waiting(start: StartHost, tmp_path: Path) -> None:

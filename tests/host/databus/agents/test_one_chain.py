@@ -62,6 +62,10 @@ async def test_a_question_is_one_chain_from_the_interface_to_the_last_model(
     finally:
         stop.set()
         await listening
+    told = [one for _, steps in watched.chains.latest() for one in steps.values()]
+    assert not [one for one in told if one.given or one.gave], "what was said is told nobody unasked"
+    assert "They say" not in repr(told)
+    assert all(one.outcome == "ok" and one.seconds >= 0 for one in told)
     asked = ("request", "call", "turn")
     assert found[(*asked, "model")] == 2
     assert found[(*asked, "agent", "call", "call", "turn", "model")] == 1

@@ -21,6 +21,7 @@ from enginehost.databus.agents_topics import (
 )
 from enginehost.databus.port import PairEnd, Sample, TopicPair
 from enginehost.errors import CallTimeout, ExecutionFailed, OutcomeUnknown, TooLarge
+from enginehost.genesis.interface import Interface
 
 from .conftest import PATIENCE, PRIMARY, WEATHER, StartHost, agent, sees, until
 
@@ -277,6 +278,24 @@ async def test_an_agent_that_is_known_as_one_alone_is_asked_by_its_own_topics(
     assert here.catalog.get("Genesis.oracle") is None
 
 
+async def test_an_agent_that_takes_no_questions_is_left_out_of_the_choice(
+    start_peer: StartPeer, dds_domain: int
+) -> None:
+    peer, agent_id = await start_peer(), str(uuid.uuid4())
+    await peer.serves(from_agents("Genesis", agent_id), echo)
+    await peer.advertise("oracle", service_name="Evil")
+    async with Interface(domain=dds_domain) as ui:
+        evil = await ui.wait_for("oracle")
+        await peer.advertise("oracle", agent_id=agent_id)
+        await until(lambda: len(ui.agents) == 2)
+        assert evil.service == "Evil"
+        assert (await ui.choose("hi")).id == agent_id
+        assert await ui.ask("hi") == "You said hi"
+    async with Interface(domain=dds_domain) as ui:
+        await until(lambda: len(ui.agents) == 2)
+        assert await ui.ask("hi", "oracle") == "You said hi"
+
+
 async def test_one_question_of_a_conversation_is_on_its_way_at_a_time(
     start: StartHost, start_peer: StartPeer
 ) -> None:
@@ -381,16 +400,19 @@ async def test_an_agent_of_the_second_era_keeps_what_its_later_sample_leaves_out
             return None
         return {"message": f"Ahoy {values['message']}", "replier_service_guid": guid}
 
+    async def tell(description: str, payload: dict[str, Any]) -> None:
+        values = told | {"description": description, "payload": json.dumps(payload)}
+        await peer.transport.put("rti/connext/genesis/Advertisement", [values])
+
     await peer.serves(from_interfaces_2("Ships"), answered)
-    for description, payload in (("Sails.", rich), ("Ships", poor)):
-        text = json.dumps(payload)
-        await peer.transport.put(
-            "rti/connext/genesis/Advertisement", [told | {"description": description, "payload": text}]
-        )
-        await sees(here, "sailor")
+    await tell("Sails.", rich)
+    await sees(here, "sailor")
+    early = asyncio.ensure_future(here.call("sailor", {"message": "early"}))
+    await asyncio.sleep(0)
+    await tell("Ships", poor)  # which says how it is reached
+    assert await asyncio.wait_for(early, PATIENCE) == "Ahoy early"
     assert here.bus is not None
     bus_here = here.bus
-    await until(lambda: bus_here.agents()[0].description == "Sails.")
     [found] = bus_here.agents()
     assert (found.specializations, found.capabilities, found.model) == (("sea",), ("tides",), "m")
     assert (found.default_capable, found.tool) == (True, "get_sea_info")
@@ -447,5 +469,6 @@ async def test_only_who_accepts_unsigned_functions_lets_open_agents_in(
     await sees(here, "oracle")
     for one in (strict, picky):
         assert one.bus is not None
-        await until(lambda one=one: len(one.bus._joined.link.agents) == 1)
-        assert one.bus.agents() == []
+        bus: Any = one.bus
+        await until(lambda bus=bus: len(bus._joined.link.agents) == 1)
+        assert bus.agents() == []
