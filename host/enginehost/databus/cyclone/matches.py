@@ -52,6 +52,10 @@ def matched(handles: Callable[[], list[int]]) -> list[int]:
             return handles()
 
 
+READING_QOS = threading.Lock()
+"""The library reads QoS through places that all threads share: of two at once, one misses the user data."""
+
+
 class Matches:
     """The endpoints that are matched with one reader or writer of ours."""
 
@@ -105,7 +109,8 @@ class Matches:
         known = self._known.get(handle)
         if known is not None:
             return known
-        found = self._data(handle)
+        with READING_QOS:
+            found = self._data(handle)
         if found is None:
             return None
         data = found.qos[Policy.Userdata].data if Policy.Userdata in found.qos else b""

@@ -23,7 +23,7 @@ from cyclonedds.sub import DataReader
 
 from enginehost.databus.cyclone.cdr import Codec
 from enginehost.databus.cyclone.intake import ANY
-from enginehost.databus.cyclone.matches import MOST_KNOWN
+from enginehost.databus.cyclone.matches import MOST_KNOWN, READING_QOS
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.cyclone.qos import CAPABILITY_READER
 from enginehost.databus.cyclone.waits import FOR_EVER_NS, Waits, keep_on, post
@@ -260,7 +260,8 @@ class Watching:
     def _participant_of(self, writer: int) -> str:
         known = self._writers.get(writer)
         if known is None:
-            found = self._sight.reader.get_matched_publication_data(writer)
+            with READING_QOS:
+                found = self._sight.reader.get_matched_publication_data(writer)
             if found is None:
                 return ""
             known = self._writers[writer] = str(found.participant_key)
