@@ -39,6 +39,7 @@ PUBLIC = {
     "enginehost.llm.sse",
     "enginehost.llm.structured",
     "enginehost.llm.usage",
+    "enginehost.public_addresses",
     "enginehost.reactor",
     "enginehost.signature",
     "enginehost.specs",

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import anyio
 import httpcore2
 
+from enginehost.public_addresses import is_public
 from enginehost_engines.rest.network import Network
-
-_NAT64 = ip_network("64:ff9b::/96")
 
 
 class AddressRefused(httpcore2.ConnectError):
     """The host has no address outside private networks."""
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is a global unicast one, also when IPv6 wraps an IPv4 address."""
-    ip = ip_address(address)
-    inner = _wrapped(ip) if isinstance(ip, IPv6Address) else None
-    ip = inner or ip
-    return ip.is_global and not ip.is_multicast
-
-
-def _wrapped(ip: IPv6Address) -> IPv4Address | None:
-    if ip in _NAT64:
-        return IPv4Address(int(ip) & 0xFFFFFFFF)
-    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
 
 
 class PublicOnly(httpcore2.AsyncNetworkBackend):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-from ipaddress import IPv6Address, ip_address
 
 import anyio
 import httpcore2
 
 from enginehost.llm.network import Network
+from enginehost.public_addresses import is_public
 
 
 class PublicNetwork(Network):
@@ -32,12 +32,3 @@ async def public_address(host: str, port: int) -> str:
     raise httpcore2.ConnectError(
         "its address is in a private network, which the setting private_networks does not allow"
     )
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is a global unicast one, also when IPv6 wraps an IPv4 address."""
-    ip = ip_address(address)
-    if isinstance(ip, IPv6Address):
-        teredo = ip.teredo[1] if ip.teredo else None
-        ip = ip.ipv4_mapped or ip.sixtofour or teredo or ip
-    return ip.is_global and not ip.is_multicast and not address.startswith("64:ff9b:")
