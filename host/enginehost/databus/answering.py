@@ -34,6 +34,9 @@ from enginehost.values import LARGE, aside
 
 log = logging.getLogger("enginehost.databus")
 
+HELD_SECONDS = 10.0
+"""How long a call that was acknowledged waits to hear that the acknowledgement has come."""
+
 
 class CallPath(Protocol):
     """What answering needs of a host: its one call path, as faces use it."""
@@ -106,6 +109,8 @@ class Answering:
                 raise asyncio.CancelledError
             if running.metadata.ack and not await self._accept(running):
                 return False  # nobody knows that the call is here: it must not run
+            if running.held is not None:
+                await self._may_run(running, running.held)
             running.ran = True
             reply = await self._outcome(running)
         except EngineHostError as failure:
@@ -139,6 +144,15 @@ class Answering:
 
     async def _accept(self, running: Running) -> bool:
         return await self._replies.send(self._replies.accepted(running.to), running.to, last=False)
+
+    async def _may_run(self, running: Running, held: asyncio.Event) -> None:
+        """Wait until the requester knows that the call is here: if this host dies now, nobody asks again."""
+        try:
+            async with asyncio.timeout(min(HELD_SECONDS, running.metadata.timeout or HELD_SECONDS)):
+                await held.wait()
+        except TimeoutError:
+            text = f"{running.name} did not run: its requester did not hear that it was accepted"
+            raise EngineUnavailable(text, reason="not-heard") from None
 
     async def _outcome(self, running: Running) -> ExecutionReply:
         metadata = running.metadata

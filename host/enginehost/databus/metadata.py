@@ -4,8 +4,8 @@ A request::
 
     {"incarnation": "…", "timeout": 5.0, "traceparent": "…", "tracestate": "…", "caller": "alice",
      "agents": ["first", "second"], "decide": {"question": "…", "decision": "approve"},
-     "from": "…", "reply_partition": "eh.…", "ack": true, "stream": true, "credit": 64,
-     "batch": true, "control": "cancel" | "credit" | "status", "seq": 7, "key": "…", "sig": "…"}
+     "from": "…", "reply_partition": "eh.…", "ack": true, "hold": true, "stream": true, "credit": 64,
+     "batch": true, "control": "cancel" | "credit" | "go" | "status", "seq": 7, "key": "…", "sig": "…"}
 
 A reply::
 
@@ -16,7 +16,8 @@ A reply::
 ``to``: the id of the key that signed the request, in the signed reply to a signed one: nobody else's request
 under the same id is answered so. ``items``: the result is an array of so many items of a stream; only a
 requester gets it that says ``batch``. ``timeout`` is relative (seconds): clocks of two machines may be an
-hour apart. A request with ``control`` is about the running call of its ``request_id``.
+hour apart. A request with ``control`` is about the running call of its ``request_id``. One with ``hold`` runs
+when ``go`` follows its acknowledgement: then whoever asked knows that it may have run, whatever happens.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from enginehost.values import MalformedJson, decode
 
 CANCEL = "cancel"
 CREDIT = "credit"
+GO = "go"
+"""The acknowledgement of a call with ``hold`` has come: it may run."""
 STATUS = "status"
 """Asks for the acknowledgement of a running call, or for the final reply of an ended one, once more."""
 OTHER_START = "incarnation"
@@ -44,7 +47,7 @@ MOST_CREDIT = 65_536
 
 UNKNOWN_CONTROL = "?"
 """A word of control that is not known here: such a request is no call, whatever it is."""
-_CONTROLS = (CANCEL, CREDIT, STATUS)
+_CONTROLS = (CANCEL, CREDIT, GO, STATUS)
 _INCARNATION = re.compile(r"[0-9a-f]{32}")
 
 
@@ -76,6 +79,7 @@ class RequestMetadata(NamedTuple):
     on_behalf_of: str = ""
     reply_partition: str = DEFAULT_PARTITION
     ack: bool = False
+    hold: bool = False
     stream: bool = False
     credit: int = 0
     batch: bool = False
@@ -101,6 +105,7 @@ class RequestMetadata(NamedTuple):
             on_behalf_of=_text(found, "caller")[:200],
             reply_partition=_partition(found, requester),
             ack=found.get("ack") is True,
+            hold=found.get("hold") is True,
             stream=found.get("stream") is True,
             credit=_number(found, "credit", MOST_CREDIT),
             batch=found.get("batch") is True,

@@ -14,7 +14,7 @@ from random import getrandbits
 from typing import Any
 
 from enginehost.databus.exchange import FIRST_CREDIT, Ask, Exchange, Incoming, ProviderGone
-from enginehost.databus.metadata import CANCEL, CREDIT, ReplyMetadata, partition_of
+from enginehost.databus.metadata import CANCEL, CREDIT, GO, ReplyMetadata, partition_of
 from enginehost.databus.moving import NotRun, first_that_runs
 from enginehost.databus.outcome import failed, items_in, unanswered
 from enginehost.databus.outgoing import Outgoing, Proof
@@ -29,6 +29,9 @@ log = logging.getLogger("enginehost.databus")
 _PLAIN_END = b'"sequence":1,"final":true}'
 _PLAIN = ReplyMetadata(sequence=1)
 """What almost every reply says: it is the only one, and good."""
+_HELD = {"ack": True, "hold": True}
+"""What is said where several could run a call that must not run twice: an acknowledgement may get lost with
+its provider, so that none runs before it has come."""
 
 
 class Requester:
@@ -114,7 +117,7 @@ class Requester:
         started = time.monotonic()
         replica.asked(started)
         try:
-            exchange = await self._open(ask, replica, {"ack": True} if ack else {})
+            exchange = await self._open(ask, replica, dict(_HELD) if ack else {})
             try:
                 reply = await self._final(exchange, moved=ack)
             except asyncio.CancelledError:
@@ -131,7 +134,7 @@ class Requester:
     async def _begun(self, ask: Ask, replica: Replica, ack: bool) -> tuple[Exchange, Incoming]:
         """A stream that has answered for the first time."""
         items = Incoming()
-        wanted = {"stream": True, "batch": True, "credit": FIRST_CREDIT} | ({"ack": True} if ack else {})
+        wanted = {"stream": True, "batch": True, "credit": FIRST_CREDIT} | (_HELD if ack else {})
         replica.asked(time.monotonic())
         try:
             exchange = await self._open(ask, replica, wanted, items)
@@ -210,7 +213,10 @@ class Requester:
                 log.warning("a reply on the databus was refused: %s", wrong.message)
                 continue
             plain = reply.status == 0 and reply.metadata.endswith(_PLAIN_END)
-            exchange.take(reply, _PLAIN if plain else ReplyMetadata.read(reply.metadata))
+            metadata = _PLAIN if plain else ReplyMetadata.read(reply.metadata)
+            exchange.take(reply, metadata)
+            if metadata.accepted and "hold" in exchange.wanted:
+                self._outgoing.tell(exchange, GO)
 
     def _check(self, reply: ExecutionReply, provider: Provider) -> None:
         if reply.participant and reply.participant != provider.participant:

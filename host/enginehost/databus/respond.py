@@ -14,6 +14,7 @@ from enginehost.databus.identity import Identity
 from enginehost.databus.metadata import (
     CANCEL,
     CREDIT,
+    GO,
     MOST_CREDIT,
     OTHER_START,
     STATUS,
@@ -184,7 +185,7 @@ class Responder:
         if (size := len(request.metadata)) > METADATA_BOUND:
             return TooLarge("metadata", limit=METADATA_BOUND, size=size)
         if metadata.control == UNKNOWN_CONTROL:
-            return InvalidRequest(f"control has to be {CANCEL}, {CREDIT} or {STATUS}")
+            return InvalidRequest(f"control has to be {CANCEL}, {CREDIT}, {GO} or {STATUS}")
         if metadata.incarnation not in ("", self._identity.incarnation):
             return EngineUnavailable("the host that was meant has been restarted", reason=OTHER_START)
         return None
@@ -243,7 +244,9 @@ class Responder:
             return
         if metadata.control == CANCEL:
             running.end(Ended.CANCELLED)
-        elif running.credit is not None:
+        elif metadata.control == GO and running.held is not None:
+            running.held.set()
+        elif metadata.control == CREDIT and running.credit is not None:
             running.credit.add(metadata.credit, MOST_CREDIT)
 
 

@@ -40,8 +40,8 @@ class Running:
     """A request on its way through the host.
 
     ``caller`` is whose call it is, once that is known. ``sequence`` is that of the latest reply of a stream.
-    ``begun``: its task runs; ``ran``: so does the function, perhaps. ``over``: its final reply is being sent.
-    ``ended``: why it is cut short.
+    ``held`` is set when one with ``hold`` may run. ``begun``: its task runs; ``ran``: so does the function,
+    perhaps. ``over``: its final reply is being sent. ``ended``: why it is cut short.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Running:
         "caller",
         "credit",
         "ended",
+        "held",
         "known",
         "metadata",
         "name",
@@ -69,6 +70,7 @@ class Running:
         self.caller: Caller = BUS_CALLER
         self.credit = Credit(metadata.credit) if metadata.stream and metadata.credit else None
         self.sequence = 0
+        self.held = asyncio.Event() if metadata.ack and metadata.hold else None
         self.begun = False
         self.ran = False
         self.over = False

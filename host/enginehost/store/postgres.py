@@ -150,7 +150,10 @@ class Postgres:
             link.run("COMMIT")
 
     def committed(self, link: Link, mark: str) -> bool | None:
-        """What became of a transaction; one of which a crashed server has kept nothing did not happen."""
+        """What became of a transaction, ``None`` while it is under way or where nothing is known of it.
+
+        One of which a crashed server has kept nothing did not happen.
+        """
         try:
             row = link.one("SELECT pg_xact_status(CAST(:mark AS xid8))", {"mark": mark})
         except errors.InvalidParameterValue:  # its number "is in the future": it is still to be given

@@ -219,17 +219,18 @@ class Writer:
         that what the number tells counts only with the ``witness``.
         """
         end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
+        while mark and time.monotonic() < end:
             self._drop()
             try:
-                found = self._database.committed(self._connected(), mark) if mark else None
+                found = self._database.committed(self._connected(), mark)
             except Exception as error:
                 if self._database.fault(error) is not Fault.LOST:
                     raise
                 time.sleep(0.1)
                 continue
-            if found is None:
-                break
+            if found is None:  # the server has yet to notice that its connection is gone
+                time.sleep(0.05)
+                continue
             return found and (not witness or self._is_there(witness))
         raise OutcomeUnknown("the database went away in the middle of a commit")
 

@@ -7,6 +7,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from enginehost.databus import answering
 from enginehost.databus.describing import DESCRIBE
 from enginehost.databus.kept import MOST_TIMES
 from enginehost.databus.metadata import ReplyMetadata, partition_of
@@ -31,6 +34,35 @@ async def test_a_call_is_accepted_before_it_runs_and_answered_where_the_requeste
     final = await one.wire.answered("r")
     assert (final.result, ReplyMetadata.read(final.metadata).sequence) == (b'"done"', 1)
     assert one.wire.partitions == [partition_of(MINE)] * 2
+
+
+async def test_a_held_call_runs_when_its_requester_has_heard_that_it_is_accepted(provider: Make) -> None:
+    """Whatever becomes of this host: nobody asks another one for a call that may have run here."""
+    one, held = provider(), Held()
+    one.host.put("held", held.run)
+    held.go.set()
+    mine = {"from": MINE, "reply_partition": partition_of(MINE)}
+    await one.ask("held", ack=True, hold=True, **mine)
+    await one.wire.until(lambda: one.wire.replies)
+    await one.ask("held", ack=True, hold=True, **mine)  # the acknowledgement got lost
+    await one.wire.until(lambda: len(one.wire.replies) == 2)
+    assert [said.accepted for _, said in one.wire.of("r")] == [True, True]
+    assert held.runs == 0
+    for _ in range(2):
+        await one.ask("held", control="go", **mine)
+    assert (await one.wire.answered("r")).result == b'"done"'
+    assert held.runs == 1
+
+
+async def test_a_held_call_that_nobody_lets_go_does_not_run(
+    provider: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "HELD_SECONDS", 0.05)
+    one, held = provider(), Held()
+    one.host.put("held", held.run)
+    await one.ask("held", ack=True, hold=True, **{"from": MINE})
+    assert error(await one.wire.answered("r"))["detail"]["reason"] == "not-heard"
+    assert held.runs == 0
 
 
 async def test_a_call_whose_requester_cannot_hear_that_it_is_accepted_does_not_run(provider: Make) -> None:

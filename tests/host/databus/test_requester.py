@@ -151,7 +151,7 @@ async def test_a_refusal_before_the_call_ran_moves_it_to_another_replica(
     replicas = [Replica("fa", provider(A)), Replica("fb", provider(B))]
     call = asyncio.ensure_future(requester.call(ONCE, replicas))
     first = await wire.request()
-    assert said(first)["ack"] is True
+    assert (said(first)["ack"], said(first)["hold"]) == (True, True)
     busy = Overloaded("busy")
     wire.answer(first, status=busy.row.bus, error=busy.to_json())
     second = await wire.request(2)
@@ -179,10 +179,12 @@ async def test_a_provider_that_goes_after_it_accepted_leaves_the_outcome_unknown
     call = asyncio.ensure_future(requester.call(ONCE, replicas))
     first = await wire.request()
     wire.answer(first, accepted=True, final=False)
+    go = await wire.request(2)
+    assert (go.request_id, said(go)["control"]) == (first.request_id, "go")
     requester.gone(next(r.provider for r in replicas if r.function_id == first.function_id))
     with pytest.raises(OutcomeUnknown):
         await call
-    assert len(wire.sent) == 1
+    assert len(wire.sent) == 2
 
 
 async def test_a_call_that_may_be_repeated_is_repeated_also_after_it_was_accepted(

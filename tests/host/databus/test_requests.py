@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from enginehost.databus.metadata import (
     CANCEL,
     CREDIT,
+    GO,
     MOST_CREDIT,
     STATUS,
     UNKNOWN_CONTROL,
@@ -26,7 +27,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 TOLD = ["timeout", "traceparent", "tracestate", "incarnation", "from", "caller", "reply_partition"]
-ASKED = ["ack", "stream", "credit", "batch", "control", "seq", "key"]
+ASKED = ["ack", "hold", "stream", "credit", "batch", "control", "seq", "key"]
 NAMES = st.sampled_from(TOLD + ASKED)
 
 
@@ -40,7 +41,7 @@ def test_no_metadata_is_an_error(text):
     assert isinstance(read.incarnation, str)
     assert read.reply_partition == "" or is_incarnation(read.reply_partition.removeprefix("eh."))
     assert 0 <= read.credit <= MOST_CREDIT
-    assert read.control in ("", CANCEL, CREDIT, STATUS, UNKNOWN_CONTROL)
+    assert read.control in ("", CANCEL, CREDIT, GO, STATUS, UNKNOWN_CONTROL)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "5", True, 1e9, None, []])
@@ -58,6 +59,7 @@ def test_what_is_said_is_read():
         "caller": "alice",
         "reply_partition": partition_of("0" * 32),
         "ack": True,
+        "hold": True,
         "stream": True,
         "credit": 64,
         "batch": True,
@@ -71,6 +73,7 @@ def test_what_is_said_is_read():
         "alice",
         partition_of("0" * 32),
         ack=True,
+        hold=True,
         stream=True,
         credit=64,
         batch=True,

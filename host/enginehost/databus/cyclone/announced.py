@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, get_type_hints
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 from uuid import UUID
 
 from cyclonedds.qos import Policy, Qos
@@ -12,6 +13,10 @@ from cyclonedds.qos import Policy, Qos
 from enginehost.databus.matching import DURABILITIES, LIVELINESS_KINDS, Endpoint, Policies
 from enginehost.databus.sight import Program
 
+Asked = ParamSpec("Asked")
+Told = TypeVar("Told")
+
+_READING = threading.Lock()
 _INFINITE = (1 << 63) - 1
 _BUILTIN = 0xC0  # entity kinds of the library itself (RTPS 2.5, 9.3.1.2)
 _KEYED = {2, 7}
@@ -48,6 +53,15 @@ _ACCESS: Mapping[Any, str] = {
 _HOST = ("__Hostname", "dds.sys_info.hostname", "fastdds.physical_data.host")
 _PID = ("__Pid", "dds.sys_info.process_id", "fastdds.physical_data.process")
 _PROCESS = ("__ProcessName", "dds.sys_info.executable_filepath")
+
+
+def read(ask: Callable[Asked, Told], *asked: Asked.args, **more: Asked.kwargs) -> Told:
+    """What ``ask`` gives, of the library's calls that tell the QoS of others: one thread at a time.
+
+    The library reads QoS through places that all threads share: of two at once, one misses the user data.
+    """
+    with _READING:
+        return ask(*asked, **more)
 
 
 def key_of(guid: UUID) -> str:

@@ -15,6 +15,7 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy
 from cyclonedds.sub import DataReader
 
+from enginehost.databus.cyclone.announced import read
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.cyclone.waits import Waits, keep_on, post
 from enginehost.databus.pause import BEAT, GAP, clock
@@ -50,10 +51,6 @@ def matched(handles: Callable[[], list[int]]) -> list[int]:
     while True:
         with suppress(IndexError):
             return handles()
-
-
-READING_QOS = threading.Lock()
-"""The library reads QoS through places that all threads share: of two at once, one misses the user data."""
 
 
 class Matches:
@@ -109,8 +106,7 @@ class Matches:
         known = self._known.get(handle)
         if known is not None:
             return known
-        with READING_QOS:
-            found = self._data(handle)
+        found = read(self._data, handle)
         if found is None:
             return None
         data = found.qos[Policy.Userdata].data if Policy.Userdata in found.qos else b""

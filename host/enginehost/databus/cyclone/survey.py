@@ -33,6 +33,7 @@ from enginehost.databus.cyclone.announced import (
     key_of,
     members_of_type,
     program_of,
+    read,
 )
 from enginehost.databus.cyclone.domain import enter_domain, leave_domain, lost_peers
 from enginehost.databus.cyclone.heard import Heard
@@ -347,7 +348,7 @@ def _as_a_hosts(end: Endpoint) -> Endpoint:
 
 
 def _all(reader: BuiltinDataReader) -> Iterator[Any]:
-    while taken := reader.take(BATCH):
+    while taken := read(reader.take, BATCH):
         yield from taken
 
 
@@ -362,4 +363,4 @@ def _key_sample(sample: Any) -> Any:
 
 
 def _matched(handles: Callable[[], list[int]], data: Callable[[int], Any]) -> frozenset[str]:
-    return frozenset(key_of(found.key) for handle in matched(handles) if (found := data(handle)) is not None)
+    return frozenset(key_of(found.key) for handle in matched(handles) if (found := read(data, handle)))

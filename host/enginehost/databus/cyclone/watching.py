@@ -21,9 +21,10 @@ from cyclonedds._clayer import ddspy_take
 from cyclonedds.core import DDSStatus, InstanceState, ReadCondition
 from cyclonedds.sub import DataReader
 
+from enginehost.databus.cyclone.announced import read
 from enginehost.databus.cyclone.cdr import Codec
 from enginehost.databus.cyclone.intake import ANY
-from enginehost.databus.cyclone.matches import MOST_KNOWN, READING_QOS
+from enginehost.databus.cyclone.matches import MOST_KNOWN
 from enginehost.databus.cyclone.participant import Participant
 from enginehost.databus.cyclone.qos import CAPABILITY_READER
 from enginehost.databus.cyclone.waits import FOR_EVER_NS, Waits, keep_on, post
@@ -260,8 +261,7 @@ class Watching:
     def _participant_of(self, writer: int) -> str:
         known = self._writers.get(writer)
         if known is None:
-            with READING_QOS:
-                found = self._sight.reader.get_matched_publication_data(writer)
+            found = read(self._sight.reader.get_matched_publication_data, writer)
             if found is None:
                 return ""
             known = self._writers[writer] = str(found.participant_key)
