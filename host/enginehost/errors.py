@@ -17,6 +17,7 @@
     ├── EngineUnavailable      engine_unavailable  the engine exists and cannot serve now (state, reason)
     ├── OutcomeUnknown         outcome_unknown     the call may or may not have run
     ├── ExecutionFailed        execution_failed    the function itself raised
+    │   └── WaitsForPerson     waits_for_person    a person has to decide something first
     └── ResultInvalid          result_invalid      the function answered with what its signature forbids
 
 Each class has a stable ``code`` and one row in :data:`ERROR_TABLE`, which every face reads.
@@ -89,8 +90,14 @@ ERROR_TABLE: Mapping[str, ErrorRow] = {
     "execution_failed": ErrorRow(502, 14, -32000, True, 1, "Execution failed"),
     "result_invalid": ErrorRow(502, 15, -32015, True, 1, "Invalid result"),
     "unknown_session": ErrorRow(404, 16, -32016, False, 3, "Unknown session"),
+    "waits_for_person": ErrorRow(409, 17, -32017, True, 6, "Waits for a person"),
 }
 """The one table from an error's code to the codes of the faces."""
+
+
+def is_failure(outcome: str) -> bool:
+    """Whether an outcome (``ok``, or the code of an error) is a failure: a wait for a person is none."""
+    return outcome not in ("", "ok", WaitsForPerson.code)
 
 
 class EngineHostError(Exception):
@@ -294,6 +301,15 @@ class ExecutionFailed(EngineHostError):
     """
 
     code = "execution_failed"
+
+
+class WaitsForPerson(ExecutionFailed):
+    """A person has to decide something before the function goes on: nothing failed, and nothing is lost.
+
+    ``detail`` has the ``questions``, and where they are decided.
+    """
+
+    code = "waits_for_person"
 
 
 class ResultInvalid(EngineHostError):

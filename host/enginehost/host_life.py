@@ -180,7 +180,7 @@ class HostLife:
         self.network = Network(host)
         if host.settings.record_chains != "off":
             self.chains = await asyncio.to_thread(_recorder_of, host)
-            self.chains.start()
+            await asyncio.to_thread(self.chains.start)
 
     def _unknown_faces(self) -> list[Diagnostic]:
         return unknown_faces(self._host.policy, self._contributions.faces)

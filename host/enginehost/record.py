@@ -21,6 +21,7 @@ from enginehost.errors import (
     ExecutionFailed,
     InvalidArguments,
     InvalidRequest,
+    is_failure,
     shortened,
 )
 from enginehost.log_stream import Unwritten
@@ -57,6 +58,11 @@ class Stats:
     def calls(self) -> int:
         """Calls that ended."""
         return sum(self.buckets)
+
+    @property
+    def errors(self) -> int:
+        """Those of them that failed; to wait for a person is no failure."""
+        return sum(count for outcome, count in self.outcomes.copy().items() if is_failure(outcome))
 
 
 class RawRecord(NamedTuple):

@@ -21,6 +21,7 @@ from enginehost.errors import (
     InvalidRequest,
     Overloaded,
     TooLarge,
+    WaitsForPerson,
     error_from_json,
 )
 from enginehost.llm.message import Message, Role, Type
@@ -35,9 +36,11 @@ LIMIT = "limit"
 async def ask(agents: Agents, name: str, message: str, conversation: str, caller: Caller) -> str:
     """What agent ``name`` answers. Raises what its turn failed with.
 
-    Raises :class:`~enginehost.errors.ExecutionFailed` where a person has to decide something first: the
-    turn stays as it is, and ``detail`` has the conversation's id and the questions; and where the turn ended
-    at a limit, with the text so far in ``detail``. A call that is broken off breaks its turn off.
+    Raises :class:`~enginehost.errors.WaitsForPerson` where a person has to decide something first: the
+    turn stays as it is, and ``detail`` has the conversation's id and the questions. So does a message to a
+    conversation that waits already, which does not take it in. Raises
+    :class:`~enginehost.errors.ExecutionFailed` where the turn ended at a limit, with the text so far in
+    ``detail``. A call that is broken off breaks its turn off.
     """
     only = (DECISION.get() or {}).get("only") is True
     async with _turn(agents, name, message, conversation, caller) as (session, begun):
@@ -77,8 +80,12 @@ async def _turn(
         DECISION.set(None)
         yield session, await _decided(session, decided)
         return
-    if CHAIN.get() and await session.busy():  # it may be the turn that waits for this one
+    before = await session.run()
+    busy = before is not None and not before.state.ended
+    if CHAIN.get() and busy:  # it may be the turn that waits for this one
         raise Overloaded(f"the conversation {session.id} of {name} is busy with another turn")
+    if before is not None and before.state is RunState.PAUSED:
+        await _check(session, before, name)
     run = await session.write(message)
     if run is None:
         raise ExecutionFailed(f"{name}: the message began no turn")
@@ -146,7 +153,7 @@ async def _check(session: Session, run: Run, name: str) -> None:
             f" POST /v1/sessions/{quote(session.id, safe='')}/approvals/CALL"
         )
         text = "; ".join(str(one["text"]) for one in questions) or "a result from outside is missing"
-        raise ExecutionFailed(
+        raise WaitsForPerson(
             f"the agent waits for a person: {text} (conversation {session.id})",
             detail={"reason": WAITS, "questions": questions, **about},
         )

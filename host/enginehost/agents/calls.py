@@ -7,7 +7,8 @@ harm. A result is stored once: of two (ours, and one from outside) the first cou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from enginehost.agents.rows import (
 )
 from enginehost.agents.spans import Said
 from enginehost.agents.tool_runs import Partly, run_tool
-from enginehost.errors import EngineHostError, OutcomeUnknown
+from enginehost.errors import EngineHostError, EngineUnavailable, OutcomeUnknown, Overloaded
 from enginehost.llm.message import Message, Role, Status, Type
 from enginehost.store.port import RunState, Settled
 
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 
 _MOST_LOST = 3
 """How many times a call is made anew, without asking, whose host vanished."""
+
+_BACK_SECONDS = 45.0
+"""How long a call that is made anew finds a host that is not back yet, or busy with the turn that it lost."""
+_BACK_FIRST, _BACK_LONGEST = 0.2, 3.0
+"""The first pause between two tries, each twice as long as the one before, and the longest."""
 
 _AT_ONCE = 64 * 1024
 """Characters of a result that are stored in one piece."""
@@ -251,8 +257,7 @@ class Calls:
         asker = runner.spec.name
         with spans.tool(ready.tool.name, call.call_id, agent=is_agent, asker=asker, given=ready.args) as span:
             try:
-                pieces = run_tool(runner.agents.host, ready.tool, ready.args, runner.session.asker)
-                async with aclosing(pieces):
+                async with aclosing(self._pieces(ready)) as pieces:
                     async for text in pieces:
                         said.add(text)
                         await out.write(text)
@@ -284,6 +289,25 @@ class Calls:
                 DECISION.reset(deciding)
                 span(outcome, said.text)
                 self._counted(outcome)
+
+    async def _pieces(self, ready: Ready) -> AsyncGenerator[str, None]:
+        """What the tool says. One that is tried again since its host vanished has a while to be back."""
+        runner, pause = self._runner, _BACK_FIRST
+        until = time.monotonic() + _BACK_SECONDS if self._lost().get(ready.state.id) else 0.0
+        while True:
+            said = False
+            try:
+                pieces = run_tool(runner.agents.host, ready.tool, ready.args, runner.session.asker)
+                async with aclosing(pieces):
+                    async for text in pieces:
+                        said = True
+                        yield text
+                return
+            except (EngineUnavailable, Overloaded):
+                if said or time.monotonic() + pause > until:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _BACK_LONGEST)
 
     async def _ask_here(self, ready: Ready, error: EngineHostError) -> None:
         """An agent of another host waits for a person: who watches this session is asked."""

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from enginehost.agents.asking import WAITS
 from enginehost.agents.chain import DECISION, trace_for_calls
 from enginehost.agents.ledger import CallState
 from enginehost.agents.rows import Decision, Question, decision_of
-from enginehost.errors import EngineHostError, ExecutionFailed, InvalidRequest
+from enginehost.errors import EngineHostError, InvalidRequest, WaitsForPerson
 from enginehost.llm.message import Message, Role, Type
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ CANCEL_SECONDS = 5.0
 def waits_elsewhere(error: EngineHostError) -> list[Mapping[str, Any]]:
     """The questions of an agent of another host that waits for a person; none where it does not."""
     detail = error.detail
-    if not isinstance(error, ExecutionFailed) or detail.get("reason") != WAITS:
+    if not isinstance(error, WaitsForPerson):
         return []
     asked: Any = detail.get("questions")
     listed: list[Any] = asked if isinstance(asked, list) else []

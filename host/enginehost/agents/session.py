@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orjson import loads
 
 from enginehost.agents import delegation, offers
-from enginehost.agents.chain import trace_for_calls, trace_here, trace_to_json
+from enginehost.agents.chain import trace_for_calls, trace_from_json, trace_here, trace_to_json
 from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
 from enginehost.agents.durable import reading
 from enginehost.agents.elsewhere import cancel_elsewhere, decide_elsewhere
@@ -303,6 +303,7 @@ class AgentSession:
             return
         try:
             await self._store.append(self.id, [row], self.owner)
+            self._agents.spans.decided(str(decided), self.spec.name, trace_from_json(run.data.get("trace")))
         except Settled:
             text = "this question has been decided already"
             raise InvalidRequest(text, detail={"reason": "settled"}) from None
@@ -319,6 +320,8 @@ class AgentSession:
             await self._agents.resume(run)
         if late is not None:
             raise late
+        decided = str((row.query or {}).get("decision", ""))
+        self._agents.spans.decided(decided, self.spec.name, trace_from_json(run.data.get("trace")))
 
     async def _check_edit(self, asked: Message, args: Mapping[str, Any]) -> None:
         """The edited call has to be one that the model could have made; another host's checks its own."""

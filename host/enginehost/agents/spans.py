@@ -6,20 +6,32 @@ service's; they become children of the turn's.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
 from enginehost.agents.contract import Turn
-from enginehost.steps import AGENT, Step, StepKind, Steps, below, outcome_of
+from enginehost.errors import WaitsForPerson, is_failure
+from enginehost.steps import AGENT, Step, StepKind, Steps, below, here, outcome_of
 from enginehost.store.port import RunState
 from enginehost.trace_context import TRACE, TraceContext
 from enginehost.tracing import Tracing, context_below
 
-_NO_OUTCOMES = {RunState.CANCELLED: "cancelled", RunState.FAILED: "execution_failed"}
+_NO_OUTCOMES = {
+    RunState.CANCELLED: "cancelled",
+    RunState.FAILED: "execution_failed",
+    RunState.PAUSED: WaitsForPerson.code,
+}
+"""Outcomes of turns that gave no answer."""
 
 
 _MOST_SAID = 64 * 1024
+
+
+def _hidden(session: str) -> str:
+    """What tells one conversation from others, for those who may not go on with it: its id is a secret."""
+    return hashlib.sha256(session.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class Said:
@@ -60,7 +72,7 @@ class Spans:
             "enginehost.run": run,
         }
         title = f"invoke_agent {name}".rstrip()
-        about = {"conversation": session, "run": run}
+        about = {"conversation": _hidden(session), "run": run}
         with self._step(StepKind.TURN, name, title, attributes, agent=name, about=about) as (step, span):
             try:
                 yield
@@ -72,6 +84,16 @@ class Spans:
                     span.set_attribute("enginehost.run.state", str(turn.run.state))
                     span.set_attribute("gen_ai.usage.input_tokens", usage.input + usage.cached)
                     span.set_attribute("gen_ai.usage.output_tokens", usage.output)
+
+    def decided(self, decision: str, agent: str, turn: TraceContext) -> None:
+        """A person decided a question of a turn: a step in the chain of both, which names the other one."""
+        here_now = here()
+        for above, other in ((here_now, turn), (turn, here_now)):
+            if above.trace and other.trace and above.trace != other.trace:
+                about = {"decision": decision, "chain": f"{other.trace:032x}"}
+                self.steps.end(
+                    self.steps.begin(StepKind.CHOICE, decision, above, agent=agent, about=about), "ok"
+                )
 
     @contextmanager
     def tool(
@@ -96,7 +118,7 @@ class Spans:
             def ended(outcome: str, gave: Any = None) -> None:
                 step.outcome = outcome
                 step.gave = gave if self.steps.values else None
-                if span is not None and outcome != "ok":
+                if span is not None and is_failure(outcome):
                     span.set_attribute("error.type", outcome)
 
             yield ended

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 from enginehost.cli.failures import CommandError
 from enginehost.cli.options import DEFAULT_FOLDER
 from enginehost.cli.output import from_here, waiting
-from enginehost.errors import EngineUnavailable, ExecutionFailed
+from enginehost.errors import EngineUnavailable, ExecutionFailed, WaitsForPerson
 
 T = TypeVar("T")
 
@@ -205,9 +205,7 @@ def _hinted(where: Where) -> Generator[None]:
     try:
         yield
     except ExecutionFailed as error:
-        from enginehost.agents.asking import WAITS
-
-        if error.detail.get("reason") == WAITS:
+        if isinstance(error, WaitsForPerson):
             error.detail["hint"] = _decided_by(where, error)
         if error.__cause__ is not None and (line := _line_of(error.__cause__, where.folder)):
             error.detail.setdefault("hint", f"{line} (`enginehost --debug call …` shows the traceback)")

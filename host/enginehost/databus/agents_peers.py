@@ -17,16 +17,15 @@ from typing import Any
 from enginehost.agents.facts import AGENT_PARAMETERS
 from enginehost.databus.agents_list import BusAgent
 from enginehost.databus.agents_topics import from_agents, from_agents_2, from_interfaces_2
-from enginehost.databus.agents_turns import Turns, chain_here, conversation_with
+from enginehost.databus.agents_turns import Turns, chain_here, check_conversation, conversation_with
 from enginehost.databus.agents_understood import AgentOffer
 from enginehost.databus.offers import shown
 from enginehost.databus.port import PairEnd, Sample, Transport
-from enginehost.databus.types import AGENT_AGENT_REQUEST, ID_BOUND
+from enginehost.databus.types import AGENT_AGENT_REQUEST
 from enginehost.engine import Call, Function
 from enginehost.errors import (
     EngineUnavailable,
     ExecutionFailed,
-    InvalidArguments,
     OutcomeUnknown,
     TooLarge,
 )
@@ -302,5 +301,4 @@ def _check(name: str, message: str, conversation: str, offers: Sequence[AgentOff
     """Raise what refuses a question that the types of the databus have no room for."""
     if any(offer.era == 1 for offer in offers) and (size := len(message.encode())) > _MESSAGE_BYTES:
         raise TooLarge(f"the message to {name}", limit=_MESSAGE_BYTES, size=size)
-    if len(conversation.encode()) > ID_BOUND - 8:
-        raise InvalidArguments(f"{name}: conversation_id has more than {ID_BOUND - 8} bytes")
+    check_conversation(conversation)

@@ -9,13 +9,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from enginehost.agents.chain import CHAIN, CONVERSATION
+from enginehost.databus.types import ID_BOUND
 from enginehost.engine import Call
 from enginehost.errors import InvalidRequest
 
 _NAMESPACE = uuid.UUID("5d0e6a52-8a7c-5a53-bd8f-0f4e1f1c9a31")
 
+LONGEST_CONVERSATION = ID_BOUND - 8
+"""Bytes of a conversation's id: what the databus has room for, with a suffix."""
 MOST_CHAIN = 100
 """Agents that may ask each other, one after the other, over the databus, whatever their own limits say."""
+
+
+def check_conversation(conversation: str) -> None:
+    """Raises :class:`InvalidRequest` for an id that is longer than every face has room for."""
+    if len(conversation.encode(errors="replace")) > LONGEST_CONVERSATION:
+        raise InvalidRequest(f"conversation_id has more than {LONGEST_CONVERSATION} bytes")
 
 
 def conversation_with(agent: str) -> str:

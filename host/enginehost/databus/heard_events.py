@@ -34,6 +34,9 @@ TOPICS_HEARD = (
 """What a monitor reads: who is there, what becomes of them, what they do and say."""
 
 
+VANISHED = "its host is not heard of any more"
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentSeen:
     """A component as it is now; ``time`` in seconds since 1970, ``state`` in Genesis's words."""
@@ -61,8 +64,10 @@ class LogSeen:
 Heard = Seen | ComponentSeen | LogSeen
 
 
-def heard(topic: str, values: Mapping[str, Any] | None, key: str = "") -> Iterator[Heard]:
+def heard(topic: str, values: Mapping[str, Any] | None, key: str = "", lost: bool = False) -> Iterator[Heard]:
     """What a sample tells; ``values`` is ``None`` where the instance ``key`` has ended.
+
+    ``lost``: because its program is not heard of any more.
 
     Peers choose what stands in it: what makes no sense tells nothing.
     """
@@ -70,7 +75,7 @@ def heard(topic: str, values: Mapping[str, Any] | None, key: str = "") -> Iterat
         if values is not None:
             yield from _READERS[topic](values)
         elif topic in (FUNCTION_CAPABILITY.name, AGENTS):
-            yield ComponentSeen(key, "", "", "OFFLINE", "")
+            yield ComponentSeen(key, "", "", "OFFLINE", "", reason=VANISHED if lost else "")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return
 

@@ -21,7 +21,7 @@ def measured(stats: Stats | None) -> dict[str, Any]:
     latency = {"mean": _ms(stats.total_seconds / calls)}
     return {
         "calls": calls,
-        "errors": calls - min(calls, stats.outcomes.get("ok", 0)),
+        "errors": stats.errors,
         "latency_ms": latency | {name: _ms(percentile(buckets, share)) for name, share in PERCENTILES},
     }
 

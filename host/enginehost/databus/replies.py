@@ -13,7 +13,7 @@ from enginehost.databus.identity import Identity
 from enginehost.databus.metadata import RequestMetadata
 from enginehost.databus.port import ExecutionReply, ExecutionRequest, Transport
 from enginehost.databus.types import ID_BOUND, PROSE_BOUND
-from enginehost.errors import EngineHostError
+from enginehost.errors import EngineHostError, WaitsForPerson
 from enginehost.values import LARGE, aside, encode
 
 log = logging.getLogger("enginehost.databus")
@@ -131,7 +131,6 @@ class Replies:
 _JSON = {True: "true", False: "false"}
 
 
-_WAITS = "waits-for-a-person"
 _SHORT = 300
 
 
@@ -142,7 +141,7 @@ def in_short(failure: EngineHostError) -> dict[str, Any]:
     """
     detail = failure.detail
     asked: Any = detail.get("questions")
-    if detail.get("reason") != _WAITS or not isinstance(asked, list) or not asked:
+    if not isinstance(failure, WaitsForPerson) or not isinstance(asked, list) or not asked:
         return {}
     first: Any = asked[0]
     question = {
@@ -150,7 +149,11 @@ def in_short(failure: EngineHostError) -> dict[str, Any]:
         "tool": shorten(str(first.get("tool", "")), 128),
         "text": shorten(str(first.get("text", "")), _SHORT),
     }
-    told = {"reason": _WAITS, "conversation_id": detail.get("conversation_id", ""), "questions": [question]}
+    told = {
+        "reason": detail.get("reason", ""),
+        "conversation_id": detail.get("conversation_id", ""),
+        "questions": [question],
+    }
     return {"code": failure.code, "message": shorten(failure.message, _SHORT), "detail": told}
 
 

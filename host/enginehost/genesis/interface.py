@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from enginehost.agents.chain import DECISION
 from enginehost.databus import AgentChange, AgentEvent, BusAgent, Client, DatabusConfig
+from enginehost.databus.agents_turns import check_conversation
 from enginehost.engine import Call
 from enginehost.errors import CallTimeout, EngineUnavailable, InvalidRequest, UnknownFunction
 from enginehost.genesis.routing import Classifier, Routed, Router, named
@@ -167,8 +168,8 @@ class Interface:
 
         ``conversation_id`` goes on with a conversation, or begins one by an id of your own; without it the
         agent remembers nothing of before. ``timeout`` seconds bound it all. Raises what a call of a function
-        raises (:mod:`enginehost.errors`): :class:`~enginehost.errors.ExecutionFailed` with the ``reason``
-        ``waits-for-a-person`` where :meth:`decide` has to come first.
+        raises (:mod:`enginehost.errors`): :class:`~enginehost.errors.WaitsForPerson` where :meth:`decide` has
+        to come first.
         """
         found, left = await self._agent(text, agent, conversation_id, timeout)
         return await self._answer(found, _arguments(text, conversation_id), left)
@@ -239,6 +240,7 @@ class Interface:
         """The agent, and the seconds that are left for its answer."""
         if not text.strip():
             raise InvalidRequest("there is nothing to ask")
+        check_conversation(conversation)
         began, patience = time.monotonic(), min(timeout, ARRIVAL_SECONDS)
         if agent is None or agent == "":
             agent = (await self.route(text, conversation, patience)).agent

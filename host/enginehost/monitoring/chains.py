@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 
+from enginehost.errors import OutcomeUnknown
 from enginehost.monitoring.seen import Seen, merged
 
 MOST_CHAINS = 2_000
@@ -21,6 +23,8 @@ class Chains:
     def __init__(self) -> None:
         self.left_out = 0
         self._chains: dict[str, dict[str, Seen]] = {}
+        self._given_up: set[str] = set()
+        """Steps by call id whose end is not expected any more."""
         self._ends: deque[tuple[float, str, bool]] = deque(maxlen=MOST_ENDS)
 
     def take(self, seen: Seen, now: float) -> Seen:
@@ -30,6 +34,9 @@ class Chains:
         if len(self._chains) > MOST_CHAINS:
             del self._chains[next(iter(self._chains))]
         known = steps.get(seen.call)
+        if known is not None and seen.call in self._given_up:
+            self._given_up.discard(seen.call)  # its host was there after all
+            known = replace(known, outcome="", ended=0.0)
         if known is None and len(steps) >= MOST_STEPS:
             self.left_out += 1
             return seen
@@ -38,6 +45,18 @@ class Chains:
         if (known is None or known.running) and not found.running:
             self._ends.append((now, component_of(found), found.failed))
         return found
+
+    def lose(self, function_id: str, now: float) -> None:
+        """The host of a function has vanished: its steps that run, and those below them, end unseen."""
+        for steps in self._chains.values():
+            lost = {call for call, one in steps.items() if one.running and one.function_id == function_id}
+            while below := {
+                call for call, one in steps.items() if one.running and one.parent in lost and call not in lost
+            }:
+                lost |= below
+            self._given_up |= lost
+            for call in lost:
+                steps[call] = replace(steps[call], outcome=OutcomeUnknown.code, ended=now)
 
     def __len__(self) -> int:
         return len(self._chains)

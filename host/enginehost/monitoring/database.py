@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from enginehost.errors import OutcomeUnknown, WaitsForPerson
 from enginehost.monitoring.seen import Seen, merged
+from enginehost.steps import StepKind
 from enginehost.store.link import Database, Link
 
 DAY = 86_400.0
@@ -53,6 +55,11 @@ _CHAIN = (
     ", started = CASE WHEN excluded.started < c.started THEN excluded.started ELSE c.started END"
     ", modified = CASE WHEN excluded.modified > c.modified THEN excluded.modified ELSE c.modified END"
 )
+_WENT_ON = (
+    "UPDATE chains SET outcome = :outcome WHERE chain = :chain AND outcome = :waits"
+    " AND (root_call = :parent OR root = :name)"
+)
+"""A turn that waited for a person was taken up again: what became of it is what became of the chain."""
 _BEGINS = {False: "BEGIN IMMEDIATE", True: "BEGIN"}
 
 
@@ -82,7 +89,20 @@ def write(database: Database, link: Link, seen: Iterable[Seen]) -> None:
     rows = sorted(steps.items())  # one order for all who write: no deadlock
     now = time.time()
     heads = [_head(chain, own, now) for chain, own in _by_chain([one for _, one in rows])]
-    _run(database, link, [(_CHAIN, heads), (_STEP, [_row(one) for _, one in rows])])
+    went_on = [_went_on(one) for _, one in rows if one.kind == StepKind.TURN and one.outcome]
+    _run(database, link, [(_CHAIN, heads), (_STEP, [_row(one) for _, one in rows]), (_WENT_ON, went_on)])
+
+
+def close_lost(database: Database, link: Link, host: str, start: str) -> None:
+    """Steps of earlier starts of a host whose end was never seen: nobody will tell it any more."""
+    lost = {"host": host, "start": start, "lost": OutcomeUnknown.code}
+    ended = "UPDATE chain_events SET outcome = :lost WHERE host = :host AND start <> :start AND outcome = ''"
+    chains = (
+        "UPDATE chains SET outcome = :lost, failed = 1 WHERE outcome = ''"
+        " AND EXISTS (SELECT 1 FROM chain_events e"
+        " WHERE e.chain = chains.chain AND e.call = chains.root_call AND e.outcome = :lost)"
+    )
+    _run(database, link, [(ended, [lost]), (chains, [{"lost": lost["lost"]}])])
 
 
 def retire(database: Database, link: Link, before: float) -> None:
@@ -139,6 +159,11 @@ def _run(database: Database, link: Link, work: Sequence[tuple[str, Sequence[Any]
 
 def _row(one: Seen) -> dict[str, Any]:
     return {name: _storable(getattr(one, name)) for name in _COLUMNS}
+
+
+def _went_on(turn: Seen) -> dict[str, Any]:
+    own = {"chain": turn.chain, "outcome": turn.outcome, "parent": turn.parent, "name": _storable(turn.name)}
+    return own | {"waits": WaitsForPerson.code}
 
 
 def _storable(value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from enginehost.errors import is_failure
 from enginehost.record import RawRecord, Sink
 from enginehost.steps import Step, StepKind, Steps
 
@@ -81,7 +82,7 @@ class Network:
     def _ended(self, records: Sequence[RawRecord]) -> None:
         with self._lock:
             for record in records:
-                child = _Child(record.function, record.subject, record.outcome != "ok", record.ended)
+                child = _Child(record.function, record.subject, is_failure(record.outcome), record.ended)
                 if waiting := self._pending.pop(record.span, None):
                     self._settle(waiting, record.function)
                 if not record.parent:
@@ -102,7 +103,9 @@ class Network:
         if step.kind in _BY_STEPS and step.agent:
             target = "model" if step.kind is StepKind.MODEL else "function"
             with self._lock:
-                self._enter(Edge("agent", step.agent, target, step.name), step.outcome != "ok", step.ended)
+                self._enter(
+                    Edge("agent", step.agent, target, step.name), is_failure(step.outcome), step.ended
+                )
 
     def _settle(self, children: Sequence[_Child], function: str | None) -> None:
         for one in children:

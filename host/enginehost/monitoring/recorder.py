@@ -67,8 +67,10 @@ class ChainRecorder:
         self._forget: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Record from now on."""
+        """Record from now on; what an earlier start of this host left unfinished is told to be lost."""
         host = self._host
+        if self._place()[0] != LOCAL:
+            self.writer.close_lost(*self._place())
         self._forget = [
             host.watch_starts(self._started),
             host.watch_ends(self._ended),

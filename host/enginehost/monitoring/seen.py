@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from enginehost.errors import ERROR_TABLE
+from enginehost.errors import ERROR_TABLE, is_failure
 
 _CODES = {row.bus: code for code, row in ERROR_TABLE.items()}
 
@@ -43,8 +43,8 @@ class Seen:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended with an error."""
-        return self.outcome not in ("", "ok")
+        """Whether it ended with an error. A wait for a person is none."""
+        return is_failure(self.outcome)
 
     @property
     def running(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from enginehost.monitoring.database import DAY, retire, write
+from enginehost.monitoring.database import DAY, close_lost, retire, write
 from enginehost.monitoring.seen import Seen
 from enginehost.store.connecting import database_of
 from enginehost.store.link import Database, Fault, Link
@@ -60,6 +60,10 @@ class ChainWriter:
             self.dropped += 1
         else:
             self._queue.append((make, what))
+
+    def close_lost(self, host: str, start: str) -> None:
+        """Steps of earlier starts of a host have ended, unseen. Before anything is put in."""
+        self._try(lambda link: close_lost(self._database, link, host, start), 0)
 
     def close(self) -> None:
         """Write what waits, as far as that is possible, and let go."""

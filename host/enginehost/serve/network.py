@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from enginehost.monitoring.network import Count, Edge
 
 if TYPE_CHECKING:
     from enginehost.catalog import Entry
+    from enginehost.databus import BusAgent
     from enginehost.host import Host
 
 
@@ -23,26 +24,19 @@ def picture(host: Host, caller: Caller) -> dict[str, Any]:
     Who called is told to those only who can show who they are, where the host knows callers at all.
     """
     entries = {entry.name: entry for entry in host.functions(caller)}
+    others = {agent.function: agent for agent in (host.bus.agents() if host.bus is not None else ())}
     host_id, start = host.place()
     nodes: dict[str, dict[str, Any]] = {f"host:{host_id}": {"kind": "host", "name": host_id, "start": start}}
     edges: list[dict[str, Any]] = []
     for name, entry in entries.items():
-        nodes |= dict(_node(host, name, entry, host_id))
+        nodes |= dict(_node(host, name, entry, host_id, others.get(name)))
     for edge, count in host.called().items():
-        if shown := _edge(edge, count, entries, _tells_callers(host, caller)):
+        if shown := _edge(edge, count, entries, others, _tells_callers(host, caller)):
             edges.append(shown)
             if edge.source_kind == "caller":
                 nodes.setdefault(shown["from"], {"kind": "caller", "name": edge.source})
             if edge.target_kind == "model":
                 nodes.setdefault(shown["to"], {"kind": "model", "name": edge.target})
-    for agent in host.bus.agents() if host.bus is not None else ():
-        if agent.function in entries:
-            nodes[f"agent:{agent.function}"] = {
-                **nodes.get(f"function:{agent.function}", {}),
-                "kind": "agent",
-                "name": agent.function,
-                "service": agent.service,
-            }
     return {
         "time": _moment(time.time()),
         "host": host_id,
@@ -52,30 +46,38 @@ def picture(host: Host, caller: Caller) -> dict[str, Any]:
     }
 
 
-def _node(host: Host, name: str, entry: Entry, host_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The function or agent, and its service."""
+def _node(
+    host: Host, name: str, entry: Entry, host_id: str, other: BusAgent | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The function or agent, and its service; ``other``: what the databus says of it as an agent."""
     there = entry.record.kind == OTHERS
+    if there:
+        host_id = other.host if other is not None else ""
     own = entry.record.display_name if there else host.settings.databus.service
     service = entry.function.service or own
     stats, agent = host.stats(name), facts_of(entry.record.engine)
-    yield f"service:{service}", {"kind": "service", "name": service, "host": "" if there else host_id}
+    yield f"service:{service}", {"kind": "service", "name": service, "host": host_id}
     calls = stats.calls if stats is not None else 0
     about: dict[str, Any] = {
         "name": name,
         "service": service,
-        "host": "" if there else host_id,
+        "host": host_id,
         "state": str(entry.record.state),
         "calls": calls,
-        "errors": calls - stats.outcomes.get("ok", 0) if stats is not None else 0,
+        "errors": stats.errors if stats is not None else 0,
         "running": stats.running if stats is not None else 0,
     }
     if agent is not None:
         about |= {"default_capable": agent.default_capable, "specializations": list(agent.specializations)}
-    kind = "agent" if agent is not None else "function"
+    elif other is not None:
+        about |= {"default_capable": other.default_capable, "specializations": list(other.specializations)}
+    kind = "agent" if agent is not None or other is not None else "function"
     yield f"{kind}:{name}", {"kind": kind, **about}
 
 
-def _edge(edge: Edge, count: Count, entries: dict[str, Entry], callers: bool) -> dict[str, Any] | None:
+def _edge(
+    edge: Edge, count: Count, entries: dict[str, Entry], others: Mapping[str, BusAgent], callers: bool
+) -> dict[str, Any] | None:
     source, target = edge.source, edge.target
     if edge.target_kind == "function" and target not in entries:
         return None
@@ -84,18 +86,19 @@ def _edge(edge: Edge, count: Count, entries: dict[str, Entry], callers: bool) ->
     if edge.source_kind != "caller" and source not in entries:
         return None
     return {
-        "from": f"{_kind(edge.source_kind, source, entries)}:{source}",
-        "to": f"{_kind(edge.target_kind, target, entries)}:{target}",
+        "from": f"{_kind(edge.source_kind, source, entries, others)}:{source}",
+        "to": f"{_kind(edge.target_kind, target, entries, others)}:{target}",
         "calls": count.calls,
         "errors": count.errors,
         "last": _moment(count.last),
     }
 
 
-def _kind(kind: str, name: str, entries: dict[str, Entry]) -> str:
+def _kind(kind: str, name: str, entries: dict[str, Entry], others: Mapping[str, BusAgent]) -> str:
     if kind in ("caller", "model"):
         return kind
-    return "agent" if name in entries and facts_of(entries[name].record.engine) is not None else "function"
+    own = name in entries and facts_of(entries[name].record.engine) is not None
+    return "agent" if own or name in others else "function"
 
 
 def _tells_callers(host: Host, caller: Caller) -> bool:

@@ -20,6 +20,8 @@ HeaderList = list[tuple[bytes, bytes]]
 _RESERVED = frozenset({"type", "title", "status", "detail", "code", "instance", "error"})
 """Members with a meaning of their own: what an error's detail calls so stands under ``error`` alone."""
 _log = logging.getLogger("enginehost.http")
+_BY_REASON = {TAKEN: HTTPStatus.CONFLICT, "settled": HTTPStatus.CONFLICT, "no-question": HTTPStatus.NOT_FOUND}
+"""Invalid requests for which HTTP has a better status: what they ask about is decided, or is not there."""
 _UNAVAILABLE_RETRY_SECONDS = 5
 """What ``Retry-After`` says of an engine that cannot serve now: a restart or a reload is over by then."""
 
@@ -39,8 +41,8 @@ def status_of(error: EngineHostError) -> int:
     """The HTTP status of an error."""
     if isinstance(error, HttpRefusal):
         return error.status
-    taken = isinstance(error, InvalidRequest) and error.detail.get("reason") == TAKEN
-    return HTTPStatus.CONFLICT if taken else error.row.http
+    reason = str(error.detail.get("reason", "")) if isinstance(error, InvalidRequest) else ""
+    return _BY_REASON.get(reason, error.row.http)
 
 
 def problem(error: EngineHostError, instance: str = "") -> dict[str, Any]:

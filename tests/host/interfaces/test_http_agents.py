@@ -114,6 +114,21 @@ async def test_an_answer_comes_as_events_where_they_are_asked_for(start: StartHo
     assert events[-1][1] == {"items": len(pieces)}
 
 
+async def test_the_network_shows_an_agent_of_another_host_once_and_where_it_is(
+    start: StartHost, client: Any
+) -> None:
+    far = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
+    near = await start("near", SUMS)
+    await sees(near, "weatherman")
+    http = await client(near)
+    await asked(http, "/weatherman/messages", message="rain?")
+    near.write_down()
+    network = (await http.get("/v1/network")).json()
+    [node] = [one for one in network["nodes"] if one["name"] == "far.weatherman"]
+    assert (node["id"], node["host"]) == ("agent:far.weatherman", far.place()[0])
+    assert [one["to"] for one in network["edges"]] == ["agent:far.weatherman"]
+
+
 async def test_arrivals_and_departures_are_told_as_they_happen(start: StartHost, client: Any) -> None:
     near = await start("near", SUMS, adder=ADDER)
     http = await client(near)
@@ -142,8 +157,10 @@ async def test_a_turn_that_waits_for_a_person_is_decided_in_its_conversation(
     path = "/v1/agents/weatherman/messages"
     waits = await http.post(path, json={"message": "wipe it", "conversation_id": "mine"})
     problem = waits.json()
-    assert (waits.status_code, problem["reason"]) == (502, "waits-for-a-person")
+    assert (waits.status_code, problem["code"]) == (409, "waits_for_person")
     assert problem["conversation_id"] == "mine"
+    more = await http.post(path, json={"message": "what else?", "conversation_id": "mine"})
+    assert (more.status_code, more.json()["questions"]) == (409, problem["questions"])
     assert "(conversation mine)" in problem["detail"]
     [question] = problem["questions"]
     assert (question["tool"], question["args"]) == ("wipe", {"what": "disk"})
@@ -156,11 +173,12 @@ async def test_a_turn_that_waits_for_a_person_is_decided_in_its_conversation(
     body = {"conversation_id": "mine", "decision": told | {"args": {"what": "cache"}}}
     decided = await http.post(path, json=body)
     assert decided.json()["answer"].endswith('"result":"cache is gone"}')
-    for one, reason in ((question["id"], "settled"), ("never-was", "no-question")):
+    assert "what else" not in (await asked(http, "/weatherman/messages", message="go on"))["answer"]
+    for one, status, reason in ((question["id"], 409, "settled"), ("never-was", 404, "no-question")):
         told = {"question": one, "decision": "reject"}
         late = await http.post(path, json={"conversation_id": "mine", "decision": told})
         assert (late.status_code, late.json()["code"], late.json()["reason"]) == (
-            400,
+            status,
             "invalid_request",
             reason,
         )

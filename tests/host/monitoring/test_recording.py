@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from enginehost.catalog import EngineRecord
 from enginehost.cli.app import app
 from enginehost.engine import AbstractFunctionEngine, Annotations, FunctionSignature
 from enginehost.errors import ExecutionFailed
+from enginehost.monitoring.database import close_lost, latest, steps_of, write
+from enginehost.monitoring.seen import Seen
 from enginehost.monitoring.writer import ChainWriter
 from enginehost.serve.network import picture
 from enginehost.store.connecting import database_of
@@ -118,6 +121,46 @@ async def test_the_network_tells_who_called_whom(tmp_path: Path) -> None:
         assert edges == {("caller:ada", "function:outer"): (2, 1), ("function:outer", "function:add"): (2, 1)}
         assert {one["id"] for one in found["nodes"]} >= {"host:local", "function:add", "caller:ada"}
         assert found["recorder"] is None
+
+
+def sights(tmp_path: Path, *seen: Seen) -> Any:
+    made = database_of(f"sqlite:///{tmp_path / 'sessions.db'}", synchronous="normal", lock_timeout=1)
+    made.upgrade()
+    link = made.writer()
+    for one in seen:
+        write(made, link, [one])
+    return made, link
+
+
+@pytest.mark.parametrize("end", ["ok", "execution_failed"])
+def test_a_chain_that_waited_for_a_person_ends_as_its_turn_does(tmp_path: Path, end: str) -> None:
+    call = Seen(
+        "a" * 32, "1", kind="call", name="planner", started=1.0, ended=2.0, outcome="waits_for_person"
+    )
+    turn = Seen("a" * 32, "2", "1", kind="turn", name="planner", started=1.1, ended=1.9)
+    made, link = sights(tmp_path, call, replace(turn, outcome=waits))
+    [paused] = latest(link, most=5)
+    assert (paused.outcome, paused.failed) == (waits, False)
+    assert latest(link, most=5, failed=True) == []
+    write(made, link, [replace(turn, call="3", started=5.0, ended=6.0, outcome=end)])
+    [found] = latest(link, most=5)
+    assert (found.outcome, found.failed) == (end, end != "ok")
+    link.close()
+
+
+def test_what_an_earlier_start_of_a_host_left_running_is_lost(tmp_path: Path) -> None:
+    step = Seen("a" * 32, "1", kind="call", name="slow", host="h", start="first", started=1.0)
+    others = [
+        replace(step, chain="b" * 32, host="another"),
+        replace(step, chain="c" * 32, start="second"),
+        replace(step, chain="d" * 32, outcome="ok", ended=2.0),
+    ]
+    made, link = sights(tmp_path, step, *others)
+    close_lost(made, link, "h", "second")
+    found = {one.chain[0]: (one.outcome, one.failed) for one in latest(link, most=9)}
+    assert found == {"a": ("outcome_unknown", True), "b": ("", False), "c": ("", False), "d": ("ok", False)}
+    assert steps_of(link, "a" * 32)["1"].outcome == "outcome_unknown"
+    link.close()
 
 
 @pytest.mark.parametrize("wrong", ["xyz", "12", "abcd"])

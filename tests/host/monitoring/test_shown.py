@@ -9,7 +9,7 @@ import pytest
 
 from enginehost.cli.monitor.showing import AsLines, AsPicture
 from enginehost.cli.monitor.watching import Filter, Watched
-from enginehost.databus.heard_events import ComponentSeen, LogSeen
+from enginehost.databus.heard_events import VANISHED, ComponentSeen, LogSeen
 from enginehost.monitoring.seen import Seen
 
 GOOD, BAD = "a" * 32, "b" * 32
@@ -50,6 +50,26 @@ def test_the_picture_has_components_rates_errors_and_chains_as_trees(watched: Wa
     assert "errors (2)" in text
     place = next(number for number, line in enumerate(lines) if line.startswith("    request weatherman"))
     assert lines[place + 1].startswith("    └─ call forecast")
+
+
+def test_steps_of_a_host_that_vanished_do_not_run_for_ever(watched: Watched) -> None:
+    chain = "c" * 32
+    for one in (
+        Seen(chain, "1", kind="call", name="ask", function_id="elsewhere", started=1.0),
+        Seen(chain, "2", "1", kind="turn", name="slow", function_id="f1", started=1.1),
+        Seen(chain, "3", "2", kind="model", name="big", started=1.2),
+    ):
+        watched.take(one)
+    watched.take(ComponentSeen("f1", "", "", "OFFLINE", "", reason=VANISHED))
+    outcomes = {call: one.outcome for call, one in watched.chains.steps(chain).items()}
+    assert outcomes == {"1": "", "2": "outcome_unknown", "3": "outcome_unknown"}
+    watched.take(Seen(chain, "2", "1", kind="turn", started=1.1, ended=9.0, seconds=7.9, outcome="ok"))
+    assert watched.chains.steps(chain)["2"].outcome == "ok", "it was only out of sight"
+
+
+def test_the_graph_has_names_where_they_are_known(watched: Watched) -> None:
+    watched.take(Seen("d" * 32, "1", kind="call", name="divide", source="f2", started=1.0))
+    assert ("forecast", "divide") in [(one["from"], one["to"]) for one in watched.graph()["edges"]]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal
 
-from enginehost.agents.asking import WAITS
 from enginehost.cli.chat.deciding import Command, Leave, put_question, read_decision
 from enginehost.cli.chat.show import Show
 from enginehost.cli.failures import CommandError, report
 from enginehost.cli.output import emphasised, note, on_terminal, one_line, print_table, say
 from enginehost.databus import AgentChange, AgentEvent, BusAgent
-from enginehost.errors import EngineHostError, UnknownFunction, shortened
+from enginehost.errors import EngineHostError, UnknownFunction, WaitsForPerson, shortened
 from enginehost.genesis.interface import Interface
 from enginehost.genesis.routing import Because, Routed, named
 
@@ -317,7 +316,7 @@ def _arrival(event: AgentEvent) -> str:
 
 def _question(error: EngineHostError) -> Mapping[str, Any] | None:
     """The first question of a turn that waits for a person."""
-    asked: Any = error.detail.get("questions") if error.detail.get("reason") == WAITS else None
+    asked: Any = error.detail.get("questions") if isinstance(error, WaitsForPerson) else None
     listed: list[Any] = asked if isinstance(asked, list) else []
     found = (one for one in listed if isinstance(one, dict) and "id" in one)
     return next(({"text": ""} | one for one in found), None)

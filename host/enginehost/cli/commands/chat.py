@@ -142,9 +142,9 @@ def _edit_lines() -> None:
 
 def _waiting(error: EngineHostError, where: Where, talk: BusTalk) -> EngineHostError:
     """The error as it is, but for a turn that waits for a person: how it is decided from here."""
-    from enginehost.agents.asking import WAITS
+    from enginehost.errors import WaitsForPerson
 
-    if error.detail.get("reason") != WAITS or talk.asked is None:
+    if not isinstance(error, WaitsForPerson) or talk.asked is None:
         return error
     return _undecided(where.chat(talk.asked.name, talk.conversation(talk.asked)))
 

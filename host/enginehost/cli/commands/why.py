@@ -56,6 +56,8 @@ def _print(cause: Cause) -> None:
 
     say(f"{_VERDICTS[cause.verdict]}  {emphasised(step_words(cause.step), sys.stdout, 'bold')}")
     say(f"  way      {' → '.join(map(cut, cause.way))}")
+    if cause.step.outcome == "outcome_unknown":
+        say("  because  its host went, or was stopped, before it told how this ended")
     if cause.failed_too:
         say(f"  and so   {', '.join(map(cut, cause.failed_too))} failed too")
     for number, one in enumerate(cause.waited):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from enginehost.databus.config import DatabusConfig
-from enginehost.databus.heard_events import TOPICS_HEARD, ComponentSeen, Heard, LogSeen, heard
+from enginehost.databus.heard_events import TOPICS_HEARD, VANISHED, ComponentSeen, Heard, LogSeen, heard
 from enginehost.databus.transports import load_cyclone
 from enginehost.monitoring.chains import Chains, component_of
 from enginehost.monitoring.seen import Seen, tree_of
@@ -81,7 +81,9 @@ class Watched:
         if not one.kind:  # only that it went is known
             if before is None:
                 return None
-            one = replace(before, state=one.state, time=time.time())
+            one = replace(before, state=one.state, reason=one.reason, time=time.time())
+            if one.reason == VANISHED:
+                self.chains.lose(one.id, time.time())
         if before is not None and before.kind.endswith("_AGENT") and one.kind == "FUNCTION":
             one = replace(one, kind=before.kind)  # an agent is a function too
         if one.name:
@@ -108,7 +110,8 @@ class Watched:
             waiting = [(top, top.seen.source) for top in tree_of(steps)]
             while waiting:
                 node, source = waiting.pop()
-                count = edges.setdefault((source or "?", component_of(node.seen)), [0, 0, 0.0])
+                ends = self.names.get(source, source) or "?", component_of(node.seen)
+                count = edges.setdefault(ends, [0, 0, 0.0])
                 count[0] += 1
                 count[1] += node.seen.failed
                 count[2] = max(count[2], node.seen.ended or node.seen.started)
@@ -130,4 +133,4 @@ def listening(config: DatabusConfig, seconds: float | None) -> Iterator[list[Hea
     end = None if seconds is None else time.monotonic() + seconds
     with load_cyclone("listening").Listener(config, TOPICS_HEARD) as listener:
         while end is None or time.monotonic() < end:
-            yield [one for topic, values, key in listener.take(TICK) for one in heard(topic, values, key)]
+            yield [one for taken in listener.take(TICK) for one in heard(*taken)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from cyclonedds._clayer import ddspy_take
 from cyclonedds.core import InstanceState, ReadCondition
@@ -18,6 +18,15 @@ from enginehost.databus.cyclone.qos import reader_qos
 from enginehost.databus.types import TOPICS
 
 BATCH = 1_024
+
+
+class Taken(NamedTuple):
+    """A sample: ``values`` by member, ``None`` where its instance ended; ``lost``: with who wrote it."""
+
+    topic: str
+    values: Mapping[str, Any] | None
+    key: str
+    lost: bool = False
 
 
 class Listener:
@@ -46,8 +55,8 @@ class Listener:
     ) -> None:
         self.close()
 
-    def take(self, seconds: float) -> Iterator[tuple[str, Mapping[str, Any] | None, str]]:
-        """What has come, after at most ``seconds``: topic, members by name (``None``: it ended), its key."""
+    def take(self, seconds: float) -> Iterator[Taken]:
+        """What has come, after at most ``seconds``."""
         self._waitset.wait(int(seconds * 1e9))
         for topic, reader, codec, names, _ in self._feeds:
             while not isinstance(taken := ddspy_take(reader._ref, ANY, BATCH), int) and taken:
@@ -55,9 +64,10 @@ class Listener:
                     try:
                         if info.valid_data:
                             members = codec.decode(data)
-                            yield topic, dict(zip(names, members, strict=True)), str(members[0])
+                            yield Taken(topic, dict(zip(names, members, strict=True)), str(members[0]))
                         elif info.instance_state != InstanceState.Alive and TOPICS[topic].struct.keyed:
-                            yield topic, None, codec.decode_key(data)
+                            lost = info.instance_state == InstanceState.NotAliveNoWriters
+                            yield Taken(topic, None, codec.decode_key(data), lost)
                     except ValueError:
                         self.malformed += 1
 

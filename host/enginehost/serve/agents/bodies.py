@@ -8,13 +8,12 @@ from typing import Any
 from starlette.requests import Request
 
 from enginehost.agents.rows import Decision
+from enginehost.databus.agents_turns import check_conversation
 from enginehost.errors import InvalidRequest
 from enginehost.serve.sessions.bodies import Body, body_of
 
 CANCEL = "cancel"
 """A decision about the whole turn."""
-LONGEST_CONVERSATION = 120
-"""Bytes: what the databus has room for."""
 
 _DECISIONS = (*Decision, CANCEL)
 
@@ -33,8 +32,7 @@ async def said_in(request: Request, most_bytes: int, *, named: bool) -> Said:
     known = ("message", "conversation_id", *(("decision",) if named else ()))
     body = await body_of(request, most_bytes, *known)
     conversation = body.text("conversation_id")
-    if len(conversation.encode(errors="replace")) > LONGEST_CONVERSATION:
-        raise InvalidRequest(f"conversation_id has more than {LONGEST_CONVERSATION} bytes")
+    check_conversation(conversation)
     if not named or body.any("decision") is None:
         return Said(body.text("message", required=True), conversation)
     body.only("conversation_id", "decision", why="a decision")

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from enginehost.agents.asking import WAITS
 from enginehost.agents.chain import DECISION
 from enginehost.agents.identity import owner_of
 from enginehost.caller import Caller
 from enginehost.databus import BusAgent
 from enginehost.engine import Call
-from enginehost.errors import EngineHostError, EngineUnavailable, Forbidden, InvalidRequest
+from enginehost.errors import EngineHostError, EngineUnavailable, Forbidden, InvalidRequest, WaitsForPerson
 from enginehost.genesis.routing import Because, Routed, Router
 from enginehost.serve.agents.bodies import Said, said_in
 from enginehost.serve.agents.seen import agent_called, agents_callable, agents_seen, is_own
@@ -191,7 +190,7 @@ class Messages:
     def _as_told(self, question: _Question, error: EngineHostError) -> EngineHostError:
         """The error in the words of this route: which conversation waits, and how it is decided."""
         there = self._there(question)
-        if error.detail.get("reason") != WAITS or error.detail.get("conversation_id") != there:
+        if not isinstance(error, WaitsForPerson) or error.detail.get("conversation_id") != there:
             return error
         error.message = error.message.replace(there, question.conversation)
         error.detail["conversation_id"] = question.conversation

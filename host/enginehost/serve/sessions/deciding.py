@@ -7,7 +7,6 @@ from typing import Any
 from enginehost.agents.rows import Decision
 from enginehost.agents.session import AgentSession
 from enginehost.errors import InvalidRequest, UnknownSession
-from enginehost.serve.problem import HttpRefusal
 from enginehost.serve.sessions.access import options_in
 from enginehost.serve.sessions.bodies import Body
 from enginehost.serve.sessions.shapes import question_json, run_json
@@ -15,7 +14,6 @@ from enginehost.serve.sessions.shapes import question_json, run_json
 _DEPTH = 10
 _WITH = {Decision.REJECT: "reason", Decision.EDIT: "args", Decision.ANSWER: "text"}
 """What each decision may have beside itself."""
-_STATUS = {"settled": 409, "no-question": 404}
 
 
 async def open_questions(session: AgentSession, depth: int = _DEPTH) -> list[dict[str, Any]]:
@@ -37,29 +35,22 @@ async def open_questions(session: AgentSession, depth: int = _DEPTH) -> list[dic
 async def decide(session: AgentSession, call: str, body: Body) -> None:
     """Decide a question as the body says.
 
-    Raises ``InvalidRequest``: with status 409 where it has been decided already, 404 where there is none.
+    Raises ``InvalidRequest``, with the reason ``settled`` where it has been decided already, and
+    ``no-question`` where there is none.
     """
     given = body.text("decision", required=True)
     if given not in set(Decision):
         raise InvalidRequest(f"decision must be one of {', '.join(Decision)}")
     body.only("decision", _WITH.get(Decision(given), "decision"), why=f"decision {given}")
-    try:
-        match Decision(given):
-            case Decision.APPROVE:
-                await session.approve(call)
-            case Decision.REJECT:
-                await session.reject(call, body.text("reason"))
-            case Decision.EDIT:
-                await session.edit(call, body.object("args"))
-            case Decision.ANSWER:
-                await session.answer(call, body.text("text", required=True))
-    except InvalidRequest as error:
-        status = _STATUS.get(str(error.detail.get("reason")))
-        if status is None:
-            raise
-        refusal = HttpRefusal(status, error.message)
-        refusal.detail.update(error.detail)
-        raise refusal from None
+    match Decision(given):
+        case Decision.APPROVE:
+            await session.approve(call)
+        case Decision.REJECT:
+            await session.reject(call, body.text("reason"))
+        case Decision.EDIT:
+            await session.edit(call, body.object("args"))
+        case Decision.ANSWER:
+            await session.answer(call, body.text("text", required=True))
 
 
 async def standing(session: AgentSession) -> dict[str, Any]:

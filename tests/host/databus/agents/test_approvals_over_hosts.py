@@ -12,7 +12,9 @@ from enginehost import Caller
 from enginehost.errors import EngineUnavailable, InvalidArguments, InvalidRequest
 from enginehost.host import Host
 from enginehost.llm.message import Type
+from enginehost.steps import Step, StepKind
 from enginehost.store.port import RunState
+from enginehost.trace_context import TRACE, TraceContext
 
 from .conftest import PRIMARY, StartHost, agent, sees, until
 
@@ -87,6 +89,25 @@ async def test_the_call_runs_once_when_the_person_says_so(
     assert mown(tmp_path) == ["lawn"]
     results = [row for row in await session.history() if row.type is Type.TOOL_RESULT]
     assert len(results) == 1
+
+
+async def test_a_decision_is_a_step_of_both_chains_which_name_each_other(
+    start: StartHost, tmp_path: Path
+) -> None:
+    _, here = await hosts(start, tmp_path)
+    session, run = await asked(here)
+    steps: list[Step] = []
+    here.steps.watch(lambda _: None, steps.append)
+    [question] = await session.questions()
+    token = TRACE.set(TraceContext(7, 8))
+    try:
+        await session.approve(question.query["id"])
+    finally:
+        TRACE.reset(token)
+    await answer(session, run)
+    one, other = [step for step in steps if step.kind is StepKind.CHOICE and step.name == "approve"]
+    assert (one.trace, other.about["chain"]) == (7, f"{7:032x}")
+    assert one.about["chain"] == f"{other.trace:032x}" == str(run.data["trace"]["id"])
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,24 @@ async def test_a_person_is_asked_and_the_call_runs_again_on_another_host(
     assert len(results) == 1
 
 
+async def test_a_call_that_may_be_repeated_waits_for_a_host_that_is_started_again(
+    start: StartHost, doomed: Doomed
+) -> None:
+    process = await doomed()
+    wanted = f"ON_UNKNOWN_OUTCOME = {UnknownOutcome.RETRY}"
+    here = await start("near", PRIMARY, primary=agent("primary", "TOOLS = *", wanted))
+    await sees(here, "weatherman")
+    session, run = await begun(here)
+    process.kill()
+    assert here.bus is not None
+    bus = here.bus
+    await until(lambda: not bus.agents())
+    await until(lambda: run.id and here.stats("far.weatherman").outcomes.get("outcome_unknown"))
+    await start("far", WEATHER, weatherman=WEATHERMAN)
+    assert (await ended(session, run)).state is RunState.DONE
+    assert await session.reply(run) == 'They say "Sunny in turn 1: how is it"'
+
+
 async def test_a_call_that_may_be_repeated_is_made_again_by_itself(start: StartHost, doomed: Doomed) -> None:
     process = await doomed()
     here = await start(

@@ -20,7 +20,7 @@ from .conftest import PRIMARY, WEATHER, agent, known, until
 def listen(domain: int, watched: Watched, stop: threading.Event) -> None:
     with load_cyclone("listening").Listener(DatabusConfig(domain=domain), TOPICS_HEARD) as listener:
         while not stop.is_set():
-            for topic, values, key in listener.take(0.05):
+            for topic, values, key, _ in listener.take(0.05):
                 for one in heard(topic, values, key):
                     watched.take(one)
 
