@@ -67,6 +67,8 @@ class Network:
         self._pending: OrderedDict[int, list[_Child]] = OrderedDict()
         self._tools: OrderedDict[int, None] = OrderedDict()
         """Spans of steps whose calls are entered by the step itself."""
+        self._requests: OrderedDict[int, None] = OrderedDict()
+        """Spans of requests, whose calls are their subject's."""
         self._lock = threading.Lock()
         host.watch_ends(self._ended)
         host.steps.watch(self._began, self._step)
@@ -85,7 +87,7 @@ class Network:
                 child = _Child(record.function, record.subject, is_failure(record.outcome), record.ended)
                 if waiting := self._pending.pop(record.span, None):
                     self._settle(waiting, record.function)
-                if not record.parent:
+                if not record.parent or record.parent in self._requests:
                     self._settle([child], None)
                 elif record.parent not in self._tools:
                     self._pending.setdefault(record.parent, []).append(child)
@@ -93,11 +95,12 @@ class Network:
                         self._settle(self._pending.popitem(last=False)[1], None)
 
     def _began(self, step: Step) -> None:
-        if step.kind in (StepKind.TOOL, StepKind.AGENT):
+        spans = self._requests if step.kind is StepKind.REQUEST else self._tools
+        if step.kind in (StepKind.TOOL, StepKind.AGENT, StepKind.REQUEST):
             with self._lock:
-                self._tools[step.span] = None
-                if len(self._tools) > _MOST_PENDING:
-                    self._tools.popitem(last=False)
+                spans[step.span] = None
+                if len(spans) > _MOST_PENDING:
+                    spans.popitem(last=False)
 
     def _step(self, step: Step) -> None:
         if step.kind in _BY_STEPS and step.agent:

@@ -11,6 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from enginehost.call import Call
+from enginehost.steps import Step, StepKind
+
 from .conftest import ADDER, PATIENCE, SUMS, WEATHER, WEATHERMAN, WIPE, StartHost, sees
 
 pytest.importorskip("cyclonedds")
@@ -37,8 +40,10 @@ async def follow(client: httpx2.AsyncClient, path: str, **options: Any) -> Async
                 yield name, json.loads(line[6:])
 
 
-async def asked(client: httpx2.AsyncClient, path: str, **body: Any) -> dict[str, Any]:
-    response = await client.post(f"/v1/agents{path}", json=body)
+async def asked(
+    client: httpx2.AsyncClient, path: str, headers: dict[str, str] | None = None, **body: Any
+) -> dict[str, Any]:
+    response = await client.post(f"/v1/agents{path}", json=body, headers=headers)
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -112,6 +117,20 @@ async def test_an_answer_comes_as_events_where_they_are_asked_for(start: StartHo
     pieces = [data for name, data in events if name == "item"]
     assert "".join(pieces) == "Weather, turn 1: rain?"
     assert events[-1][1] == {"items": len(pieces)}
+
+
+async def test_a_request_is_the_first_step_of_its_chain(start: StartHost, client: Any) -> None:
+    host = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
+    steps: list[Step] = []
+    calls: list[Call] = []
+    host.steps.watch(lambda _: None, steps.append)
+    host.watch_starts(calls.append)
+    http = await client(host)
+    trace = {"traceparent": f"00-{5:032x}-{6:016x}-01"}
+    await asked(http, "/weatherman/messages", message="rain?", headers=trace)
+    [request] = [step for step in steps if step.kind is StepKind.REQUEST]
+    assert (request.trace, request.parent, request.outcome) == (5, 6, "ok")
+    assert calls[0].parent == request.span
 
 
 async def test_the_network_shows_an_agent_of_another_host_once_and_where_it_is(

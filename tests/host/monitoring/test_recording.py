@@ -134,9 +134,8 @@ def sights(tmp_path: Path, *seen: Seen) -> Any:
 
 @pytest.mark.parametrize("end", ["ok", "execution_failed"])
 def test_a_chain_that_waited_for_a_person_ends_as_its_turn_does(tmp_path: Path, end: str) -> None:
-    call = Seen(
-        "a" * 32, "1", kind="call", name="planner", started=1.0, ended=2.0, outcome="waits_for_person"
-    )
+    waits = "waits_for_person"
+    call = Seen("a" * 32, "1", kind="call", name="planner", started=1.0, ended=2.0, outcome=waits)
     turn = Seen("a" * 32, "2", "1", kind="turn", name="planner", started=1.1, ended=1.9)
     made, link = sights(tmp_path, call, replace(turn, outcome=waits))
     [paused] = latest(link, most=5)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ from enginehost.serve.events import QUIET_SECONDS, EventStream
 from enginehost.serve.problem import HeaderList, refuse, respond
 from enginehost.serve.request import timeout_of, trace_of, wants_events
 from enginehost.serve.sessions.access import caller_of
+from enginehost.steps import Step, StepKind, outcome_of
+from enginehost.trace_context import TraceContext
 from enginehost.values import decode, write
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class _Question:
     conversation: str
     call: Call
     timeout: float | None
+    step: Step
 
     @property
     def about(self) -> dict[str, Any]:
@@ -99,8 +102,9 @@ class Messages:
             raise InvalidRequest(
                 f"{routed.agent.name} is no agent of a host like this: it asks nobody to decide"
             )
-        call = host.new_call(routed.agent.function, caller, trace_of(headers))
-        return _Question(said, routed, conversation, call, timeout)
+        step = host.steps.begin(StepKind.REQUEST, routed.agent.function, trace_of(headers))
+        call = host.new_call(routed.agent.function, caller, TraceContext(step.trace, step.span))
+        return _Question(said, routed, conversation, call, timeout, step)
 
     def _candidates(self, caller: Caller) -> list[BusAgent]:
         found = agents_callable(self._host, caller)
@@ -114,7 +118,8 @@ class Messages:
         watch = Watch(receive)
         headers = _own_headers(question)
         try:
-            text = await self._whole(question)
+            with self._told(question):
+                text = await self._whole(question)
         except asyncio.CancelledError:
             watch.settle()
             return
@@ -155,14 +160,27 @@ class Messages:
 
     async def _pieces(self, question: _Question) -> AsyncGenerator[bytes, None]:
         """The pieces of the answer, each as a JSON text; what comes of a decision is one piece."""
-        if question.said.decision is not None:
-            yield write(await self._whole(question))
-            return
-        given = self._arguments(question)
-        items = self._host.stream_json(question.call, given, timeout=question.timeout)
-        async with aclosing(items):
-            async for item in items:
-                yield item
+        with self._told(question):
+            if question.said.decision is not None:
+                yield write(await self._whole(question))
+                return
+            given = self._arguments(question)
+            items = self._host.stream_json(question.call, given, timeout=question.timeout)
+            async with aclosing(items):
+                async for item in items:
+                    yield item
+
+    @contextmanager
+    def _told(self, question: _Question) -> Generator[None]:
+        """Tell monitors how the request ends."""
+        outcome = "ok"
+        try:
+            yield
+        except BaseException as error:
+            outcome = outcome_of(error)
+            raise
+        finally:
+            self._host.steps.end(question.step, outcome)
 
     async def _whole(self, question: _Question) -> str:
         token = DECISION.set(question.said.decision)
