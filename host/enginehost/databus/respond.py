@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from enginehost.caller import Caller
 from enginehost.databus.answering import Answering, CallPath
@@ -205,10 +204,9 @@ class Responder:
             self._guard.admit(verified)
             running.caller = verified.by.caller
             running.to.key, running.to.requester = verified.by.id, verified.sender
-        if running.metadata.on_behalf_of:
-            running.caller = _calling_for(running.caller, running.metadata.on_behalf_of)
-        if running.metadata.agents:
-            running.caller = _asked_by(running.caller, running.metadata.agents[-1])
+        said = running.metadata
+        if said.on_behalf_of or said.agents:
+            running.caller = _as_it_says(running.caller, said.on_behalf_of, said.agents)
         self._seen.add(running.known, running.to.participant)
 
     async def _verify_and_answer(self, running: Running) -> None:
@@ -250,14 +248,10 @@ class Responder:
             running.credit.add(metadata.credit, MOST_CREDIT)
 
 
-@lru_cache(1024)
-def _calling_for(caller: Caller, name: str) -> Caller:
-    return replace(caller, claims={**caller.claims, "on_behalf_of": name})
-
-
-@lru_cache(1024)
-def _asked_by(caller: Caller, agent: str) -> Caller:
-    return replace(caller, agent=agent)
+def _as_it_says(caller: Caller, name: str, agents: Sequence[str]) -> Caller:
+    """The caller, with whom it calls for and the agent that asks. Never kept: claims make none unequal."""
+    claims = {**caller.claims, "on_behalf_of": name} if name else caller.claims
+    return replace(caller, claims=claims, agent=agents[-1] if agents else caller.agent)
 
 
 async def _wait(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:

@@ -219,3 +219,17 @@ async def test_nobody_has_replies_sent_to_somebody_else(provider: Make) -> None:
     await one.wire.answered("r")
     await one.wire.answered("s")
     assert set(one.wire.partitions) == {""}
+
+
+async def test_each_request_is_for_whom_it_says_whatever_others_said_before(provider: Make) -> None:
+    one = provider()
+    seen: list[tuple[str, str]] = []
+
+    async def run(arguments: dict[str, Any], call: Call) -> None:
+        seen.append((str(call.caller.claims["on_behalf_of"]), call.caller.agent))
+
+    one.host.put("run", run)
+    for number, name in enumerate(("ann", "bob", "ann")):
+        await one.ask("run", f"r{number}", caller=name, agents=["planner"], **{"from": MINE})
+        await one.wire.answered(f"r{number}")
+    assert seen == [("ann", "planner"), ("bob", "planner"), ("ann", "planner")]
