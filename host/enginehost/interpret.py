@@ -74,8 +74,10 @@ class Declaration:
         self._substitution: Substitution | None = None
         name = path.name.removesuffix(".smss") or path.name
         file_alias, _, file_id = name.rpartition("__")
-        self.engine_id = self._identity("ENGINE") or file_id or name
-        self.alias = self._identity("ENGINE_ALIAS") or file_alias or name
+        # what the file's name says is there first: ENGINE and ENGINE_ALIAS may ask for it (@ENGINE@)
+        self.engine_id, self.alias = file_id or name, file_alias or name
+        self.engine_id = self._identity("ENGINE") or self.engine_id
+        self.alias = self._identity("ENGINE_ALIAS") or self.alias
 
     def _identity(self, key: str) -> str:
         text = self.words(key)

@@ -395,6 +395,12 @@ class SomeConfig(EngineConfig):
     timeout_seconds: int = 0
 
 
+@pytest.mark.parametrize("key", ["ENGINE", "ENGINE_ALIAS"])
+def test_an_identity_that_asks_for_itself_is_what_the_files_name_says(key: str) -> None:
+    declaration = interpret(f"{key} = @ENGINE@\n".encode(), Path("Shop__17.smss"))
+    assert "Shop__17" in (declaration.engine_id, declaration.alias)
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     st.one_of(
