@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from enginehost.llm.models import ModelInfo, Models
     from enginehost.llm.service import LLMService
     from enginehost.model_tools import ModelTools, Own
-    from enginehost.monitoring.network import Count, Edge
+    from enginehost.monitoring.network import Count, Decided, Edge
     from enginehost.narrowing import Embed, Narrowing
     from enginehost.signature import FunctionSignature
 
@@ -276,6 +276,11 @@ class Host:
         """For monitors: who called whom since the host started."""
         network = self._life.network
         return network.edges() if network is not None else {}
+
+    def decided(self) -> Sequence[Decided]:
+        """For monitors: the latest decisions of people, and the chains that they link."""
+        network = self._life.network
+        return network.decided() if network is not None else ()
 
     def recorded(self) -> Mapping[str, int] | None:
         """For monitors: how many events of chains were recorded and dropped; ``None`` where none are."""

@@ -32,7 +32,7 @@ class StepKind(StrEnum):
     MODEL = "model"
     """A model is asked."""
     CHOICE = "choice"
-    """A classifier chooses: tools for a turn, an agent for a request."""
+    """A classifier chooses: tools for a turn, an agent for a request. Or a person decides a question."""
     TOOL = "tool"
     """An agent uses a tool."""
     AGENT = "agent"
@@ -65,6 +65,9 @@ class Step:
         """How long it took."""
         return max(0.0, self.ended - self.started)
 
+
+DECIDES, DECIDED_BY = "decides", "decided_by"
+"""``about["role"]`` of a person's decision: ``about["chain"]`` waited for it, or is where it was made."""
 
 AGENT: ContextVar[str] = ContextVar("enginehost_agent", default="")
 """The agent in whose turn code runs here."""

@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
-from enginehost.agents.chain import CHAIN, DECISION
+from enginehost.agents.chain import CHAIN, DECISION, QUESTION
 from enginehost.agents.contract import Agents, Session
 from enginehost.agents.rows import Decision
 from enginehost.caller import Caller
@@ -43,7 +43,7 @@ async def ask(agents: Agents, name: str, message: str, conversation: str, caller
     ``detail``. A call that is broken off breaks its turn off.
     """
     only = (DECISION.get() or {}).get("only") is True
-    async with _turn(agents, name, message, conversation, caller) as (session, begun):
+    async with _turn(agents, name, message, conversation, caller) as (session, begun, _):
         if only:
             return ""  # the session that asked hears what comes of it by a call of its own
         run = await session.wait(begun)
@@ -54,11 +54,19 @@ async def ask(agents: Agents, name: str, message: str, conversation: str, caller
 async def ask_stream(
     agents: Agents, name: str, message: str, conversation: str, caller: Caller
 ) -> AsyncGenerator[str, None]:
-    """Likewise, text by text as the agent says it; what comes of a decision is said in one piece."""
+    """Likewise, text by text as the agent says it.
+
+    What comes of a decision, and of a question that was asked before, is said in one piece.
+    """
     if DECISION.get() is not None:
         yield await ask(agents, name, message, conversation, caller)
         return
-    async with _turn(agents, name, message, conversation, caller) as (session, begun):
+    async with _turn(agents, name, message, conversation, caller) as (session, begun, again):
+        if again:
+            now = await session.wait(begun)
+            await _check(session, now, name)
+            yield await session.reply(now)
+            return
         now = begun
         async with aclosing(session.events(Position(begun.started_by))) as events:
             async for event in events:
@@ -74,13 +82,29 @@ async def ask_stream(
 @asynccontextmanager
 async def _turn(
     agents: Agents, name: str, message: str, conversation: str, caller: Caller
-) -> AsyncGenerator[tuple[Session, Run], None]:
+) -> AsyncGenerator[tuple[Session, Run, bool], None]:
+    """The session, the turn that answers, and whether that began when the question was asked before."""
     session = await agents.start(conversation or None, agent=name, owner=caller, alone=True)
     if (decided := DECISION.get()) is not None:
         DECISION.set(None)
-        yield session, await _decided(session, decided)
+        yield session, await _decided(session, decided), False
         return
-    before = await session.run()
+    before, question = await session.run(), QUESTION.get()
+    again = question and before is not None and before.data.get("question") == question
+    if not again or before is None or before.state is RunState.CANCELLED:
+        again, before = False, await _begun(session, before, message, name)
+    QUESTION.set("")  # what the turn asks in its turn is another one
+    try:
+        with agents.awaiting(before):
+            yield session, before, bool(again)
+    except (asyncio.CancelledError, GeneratorExit):
+        with suppress(EngineHostError):
+            await session.cancel()
+        raise
+
+
+async def _begun(session: Session, before: Run | None, message: str, name: str) -> Run:
+    """A turn for the message, where the conversation is free for one."""
     busy = before is not None and not before.state.ended
     if CHAIN.get() and busy:  # it may be the turn that waits for this one
         raise Overloaded(f"the conversation {session.id} of {name} is busy with another turn")
@@ -89,13 +113,7 @@ async def _turn(
     run = await session.write(message)
     if run is None:
         raise ExecutionFailed(f"{name}: the message began no turn")
-    try:
-        with agents.awaiting(run):
-            yield session, run
-    except (asyncio.CancelledError, GeneratorExit):
-        with suppress(EngineHostError):
-            await session.cancel()
-        raise
+    return run
 
 
 async def _decided(session: Session, decided: Mapping[str, Any]) -> Run:

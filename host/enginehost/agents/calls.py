@@ -7,6 +7,7 @@ harm. A result is stored once: of two (ours, and one from outside) the first cou
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from enginehost.agents import limits, offers
-from enginehost.agents.chain import DECISION
+from enginehost.agents.chain import DECISION, QUESTION
 from enginehost.agents.contract import OnLimit, Tool, UnknownOutcome
 from enginehost.agents.delegation import delegate
 from enginehost.agents.durable import DurableWriting
@@ -34,9 +35,10 @@ from enginehost.agents.rows import (
 )
 from enginehost.agents.spans import Said
 from enginehost.agents.tool_runs import Partly, run_tool
-from enginehost.errors import EngineHostError, EngineUnavailable, OutcomeUnknown, Overloaded
+from enginehost.errors import EngineHostError, EngineUnavailable, OutcomeUnknown, Overloaded, UnknownFunction
 from enginehost.llm.message import Message, Role, Status, Type
 from enginehost.store.port import RunState, Settled
+from enginehost.values import encode
 
 if TYPE_CHECKING:
     from enginehost.agents.runner import Runner
@@ -251,7 +253,7 @@ class Calls:
         runner, call = self._runner, ready.state.call
         out = Result(self, call, {"edited": ready.args} if ready.edited else {})
         outcome = "ok"
-        deciding = DECISION.set(ready.decision)
+        deciding, asking = DECISION.set(ready.decision), QUESTION.set(self._question(ready))
         spans, said = runner.agents.spans, Said(wanted=ready.tool.own and runner.agents.spans.steps.values)
         is_agent = offers.is_agent_of_another_host(runner.agents.host, ready.tool)
         asker = runner.spec.name
@@ -264,21 +266,11 @@ class Calls:
                 await out.finish()
             except Partly as partly:
                 outcome = partly.error.code
-                if ready.tool.remote and waits_elsewhere(partly.error) and out.forget():
-                    await self._ask_here(ready, partly.error)
-                else:
+                if not await self._goes_on(ready, partly.error, out):
                     await out.finish(error=True)
-            except OutcomeUnknown as error:
-                outcome = error.code
-                if not ready.tool.remote or is_safe_again(ready.tool) or not out.forget():
-                    await out.fail(error)
-                else:
-                    await self._lose(ready.state)
             except EngineHostError as error:
                 outcome = error.code
-                if ready.tool.remote and waits_elsewhere(error) and out.forget():
-                    await self._ask_here(ready, error)
-                else:
+                if not await self._goes_on(ready, error, out):
                     await out.fail(error)
             except asyncio.CancelledError:
                 outcome = "cancelled"
@@ -287,13 +279,33 @@ class Calls:
                 raise
             finally:
                 DECISION.reset(deciding)
+                QUESTION.reset(asking)
                 span(outcome, said.text)
                 self._counted(outcome)
+
+    async def _goes_on(self, ready: Ready, error: EngineHostError, out: Result) -> bool:
+        """Whether what another host answered is no result yet: its agent waits, or the host has vanished."""
+        if not ready.tool.remote:
+            return False
+        unknown = isinstance(error, OutcomeUnknown) and not is_safe_again(ready.tool)
+        if not (unknown or waits_elsewhere(error)) or not out.forget():
+            return False
+        await (self._lose(ready.state) if unknown else self._ask_here(ready, error))
+        return True
+
+    def _question(self, ready: Ready) -> str:
+        """What tells a question to an agent of another host from others, however often it is asked."""
+        if not ready.tool.remote or ready.decision is not None:
+            return ""
+        run = self._runner.run
+        about = [run.session, run.id, ready.state.id, ready.args]
+        return hashlib.sha256(encode(about, allow_nan=True)).hexdigest()[:32]
 
     async def _pieces(self, ready: Ready) -> AsyncGenerator[str, None]:
         """What the tool says. One that is tried again since its host vanished has a while to be back."""
         runner, pause = self._runner, _BACK_FIRST
-        until = time.monotonic() + _BACK_SECONDS if self._lost().get(ready.state.id) else 0.0
+        patience = min(_BACK_SECONDS, ready.tool.function.limits.timeout or _BACK_SECONDS)
+        until = time.monotonic() + patience if self._lost().get(ready.state.id) else 0.0
         while True:
             said = False
             try:
@@ -303,7 +315,7 @@ class Calls:
                         said = True
                         yield text
                 return
-            except (EngineUnavailable, Overloaded):
+            except (EngineUnavailable, Overloaded, UnknownFunction):
                 if said or time.monotonic() + pause > until:
                     raise
             await asyncio.sleep(pause)

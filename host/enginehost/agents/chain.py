@@ -14,6 +14,7 @@ __all__ = [
     "CHAIN",
     "CONVERSATION",
     "DECISION",
+    "QUESTION",
     "TRACE",
     "trace_for_calls",
     "trace_from_json",
@@ -34,6 +35,11 @@ DECISION: ContextVar[Mapping[str, Any] | None] = ContextVar("enginehost_decision
 
 With ``only`` the call ends when the decision stands; with ``again`` it stands already, and what comes of it
 is the answer."""
+
+
+QUESTION: ContextVar[str] = ContextVar("enginehost_question", default="")
+"""What tells the question to the agent that is called here from all others: the same where it is asked again
+because its host vanished before it answered. Empty where nobody would ask it again."""
 
 
 def trace_here() -> TraceContext:

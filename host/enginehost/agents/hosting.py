@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from enginehost.agents.agent_engine import AgentEngine, agent_behind
 from enginehost.agents.contract import AgentSpec
 from enginehost.agents.counts import AGENT_METRICS
+from enginehost.agents.holders import Place
 from enginehost.agents.missing import Surroundings, missing
 from enginehost.agents.offers import agent_signature, is_remote_agent
 from enginehost.agents.service import AgentService
@@ -32,6 +34,7 @@ class HostAgents:
         self._opening = asyncio.Lock()
         self._service: AgentService | None = None
         self._store: Store | None = None
+        self._place: Place | None = None
         self._closed = False
         self._known: tuple[int, dict[str, AgentSpec]] = (-1, {})
 
@@ -47,9 +50,10 @@ class HostAgents:
         return self._service
 
     async def _opened(self) -> AgentService:
-        store = make_store(self._host.settings)
-        await store.open()
         settings = self._host.settings
+        store = make_store(settings)
+        await store.open()
+        place = self._place = self._place or await asyncio.to_thread(Place, settings.state_dir)
         service = AgentService(
             self._host,
             store,
@@ -58,6 +62,7 @@ class HostAgents:
             skills=self._skills_for,
             most_reply=int(settings.max_result_bytes),
             lease=settings.store.lease,
+            origin=place.origin,
         )
         try:
             await service.open()
@@ -72,11 +77,12 @@ class HostAgents:
         async with self._opening:
             self._closed = True
             store, self._store = self._store, None
-            if self._service is not None and store is not None:
-                try:
-                    await self._service.close(drain)
-                finally:
-                    await store.close()
+            with self._place or nullcontext():
+                if self._service is not None and store is not None:
+                    try:
+                        await self._service.close(drain)
+                    finally:
+                        await store.close()
 
     def declared(self) -> Mapping[str, AgentSpec]:
         """The agents of the catalog, by name: whoever has a name there has it here."""

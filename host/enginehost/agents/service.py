@@ -63,8 +63,9 @@ class AgentService:
     ``prepare`` completes a spec (what its skills stand for) each time one is used, with a session's own
     choices in it. ``declared`` are agents that come and go by themselves, as files do; one that is registered
     goes before one of the same name. ``skills`` says which there are for a spec, where that is known.
-    ``most_reply`` is in bytes. ``lease`` and ``poll`` are in seconds. ``store`` is open, and closed by
-    whoever opened it.
+    ``most_reply`` is in bytes. ``lease`` and ``poll`` are in seconds. ``origin`` is what the processes are
+    known by that had this one's place before it, and have ended (:mod:`~enginehost.agents.holders`).
+    ``store`` is open, and closed by whoever opened it.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class AgentService:
         lease: float = LEASE,
         poll: float = POLL,
         most_turns: int = MOST_TURNS,
+        origin: str = "",
     ) -> None:
         self.host = host
         self.store = store
         self.durable = Durable(store)
-        self.holder = new_id()
+        self._origin = origin
+        self.holder = f"{origin}.{new_id()}" if origin else new_id()
         self.counts = Counts()
         self.spans = Spans(getattr(host, "steps", None))
         self.redact: Callable[[str], str] = getattr(host, "redactor", str)
@@ -110,6 +113,8 @@ class AgentService:
     async def open(self) -> None:
         """Begin to take turns, those of processes that died too."""
         await self.store.beat(self.holder, self._lease)
+        if self._origin:
+            await self.store.succeed(self._origin, self.holder)
         self._taking = True
         for work in (self._keep_alive, self._keep_taking, self._keep_cancelling):
             self._own.append(asyncio.create_task(work(), context=Context()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orjson import loads
 
 from enginehost.agents import delegation, offers
-from enginehost.agents.chain import trace_for_calls, trace_from_json, trace_here, trace_to_json
+from enginehost.agents.chain import QUESTION, trace_for_calls, trace_from_json, trace_here, trace_to_json
 from enginehost.agents.contract import AgentSpec, Harness, ModelService, Tool
 from enginehost.agents.durable import reading
 from enginehost.agents.elsewhere import cancel_elsewhere, decide_elsewhere
@@ -108,7 +108,7 @@ class AgentSession:
         Raises ``Overloaded`` where it is to be ``alone`` and another turn has not ended, and
         ``InvalidRequest`` where agents call each other too deep.
         """
-        kept = {
+        kept: dict[str, Any] = {
             "caller": caller_to_json(self.caller),
             "options": self.options.to_json(),
             "trace": trace_to_json(trace_here()),
@@ -118,6 +118,8 @@ class AgentSession:
                 "chain": delegation.deeper(delegation.CHAIN.get(), self.spec.name, self.spec.limits.depth)
             }
         kept |= data
+        if question := QUESTION.get():
+            kept["question"] = question
         try:
             run = await self._store.start_run(
                 self.id, self.spec.name, self.owner, started_by=started_by, data=kept

@@ -13,7 +13,7 @@ from typing import Any
 
 from enginehost.agents.contract import Turn
 from enginehost.errors import WaitsForPerson, is_failure
-from enginehost.steps import AGENT, Step, StepKind, Steps, below, here, outcome_of
+from enginehost.steps import AGENT, DECIDED_BY, DECIDES, Step, StepKind, Steps, below, here, outcome_of
 from enginehost.store.port import RunState
 from enginehost.trace_context import TRACE, TraceContext
 from enginehost.tracing import Tracing, context_below
@@ -29,7 +29,7 @@ _NO_OUTCOMES = {
 _MOST_SAID = 64 * 1024
 
 
-def _hidden(session: str) -> str:
+def hidden(session: str) -> str:
     """What tells one conversation from others, for those who may not go on with it: its id is a secret."""
     return hashlib.sha256(session.encode(errors="surrogatepass")).hexdigest()[:16]
 
@@ -72,7 +72,7 @@ class Spans:
             "enginehost.run": run,
         }
         title = f"invoke_agent {name}".rstrip()
-        about = {"conversation": _hidden(session), "run": run}
+        about = {"conversation": hidden(session), "run": run}
         with self._step(StepKind.TURN, name, title, attributes, agent=name, about=about) as (step, span):
             try:
                 yield
@@ -88,9 +88,9 @@ class Spans:
     def decided(self, decision: str, agent: str, turn: TraceContext) -> None:
         """A person decided a question of a turn: a step in the chain of both, which names the other one."""
         here_now = here()
-        for above, other in ((here_now, turn), (turn, here_now)):
+        for role, above, other in ((DECIDES, here_now, turn), (DECIDED_BY, turn, here_now)):
             if above.trace and other.trace and above.trace != other.trace:
-                about = {"decision": decision, "chain": f"{other.trace:032x}"}
+                about = {"decision": decision, "role": role, "chain": f"{other.trace:032x}"}
                 self.steps.end(
                     self.steps.begin(StepKind.CHOICE, decision, above, agent=agent, about=about), "ok"
                 )

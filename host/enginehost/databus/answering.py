@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from enginehost.agents.chain import CHAIN, DECISION
+from enginehost.agents.chain import CHAIN, DECISION, QUESTION
 from enginehost.agents.facts import facts_of
 from enginehost.caller import Caller
 from enginehost.catalog import Entry
@@ -164,6 +164,8 @@ class Answering:
                 CHAIN.set(metadata.agents)
             if metadata.decide is not None:
                 self._decide(running, metadata.decide)
+            if metadata.question:
+                QUESTION.set(metadata.question)
         except EngineHostError as refusal:
             self._host.refuse(call, refusal)
             raise

@@ -36,6 +36,7 @@ MOST_RUNNING = 16_384
 """Steps whose end is waited for; of more than that (their records were lost) the oldest are given up."""
 
 _SOURCE_BOUND = CHAIN_EVENT.bound("source_id")
+_TARGET_BOUND = CHAIN_EVENT.bound("target_id")
 _VALUE_BOUND = MONITORING_EVENT.bound("call_data")
 _METADATA_BOUND = MONITORING_EVENT.bound("metadata")
 _EVENTS = {CHAIN_EVENT.name: 2, EVENT: 2, MONITORING_EVENT.name: 1}
@@ -167,6 +168,8 @@ class ChainEvents:
             return
         function_id, name = self._shown.step(step.kind, step.name)
         _, agent = self._shown.step(StepKind.TURN, step.agent) if step.agent else ("", "")
+        if step.kind is StepKind.REQUEST:  # an agent of another host is known to all by its id
+            function_id = function_id or str(step.about.get("agent_id", ""))
         known = _Running(step.kind, step.trace, step.parent, function_id, "", name, agent, step.started)
         self._begin(step.span, known)
 
@@ -307,17 +310,19 @@ class ChainEvents:
         last: bool = False,
     ) -> None:
         agent_id = self._shown.step(StepKind.TURN, known.agent)[0] if known.agent else ""
+        asks = known.kind is StepKind.REQUEST
+        host = self._shown.host_id if asks or not known.function_id else ""  # else the function says it
         about: dict[str, Any] = {
             "chain_id": f"{known.trace:032x}",
             "call_id": f"{span:016x}",
-            "interface_id": "",
-            "primary_agent_id": agent_id,
+            "interface_id": host,
+            "primary_agent_id": known.function_id if asks else agent_id,
             "specialized_agent_ids": known.function_id if known.kind is StepKind.AGENT else "",
             "function_id": known.function_id,
             "query_id": f"{known.parent:016x}" if known.parent else "",
             "event_type": event,
-            "source_id": known.source or agent_id,
-            "target_id": known.function_id,
+            "source_id": host if asks else known.source or agent_id,
+            "target_id": known.function_id or shorten(known.name, _TARGET_BOUND),
             "status": status,
         }
         timestamp = int(when * 1000)

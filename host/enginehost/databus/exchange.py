@@ -29,7 +29,8 @@ class Ask(NamedTuple):
 
     ``until`` is monotonic seconds. ``repeatable``: asking twice does no harm (idempotent, or read-only).
     ``caller`` is for whom it is asked, ``trace`` the span that asks, ``agents`` those that asked each other.
-    ``decide``: what a person decided about a question of the agent that is asked.
+    ``decide``: what a person decided about a question of the agent that is asked; ``question``: what tells
+    this question to it from others.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Ask(NamedTuple):
     trace: TraceContext = NO_TRACE
     agents: tuple[str, ...] = ()
     decide: Mapping[str, Any] | None = None
+    question: str = ""
 
 
 @dataclass(slots=True, eq=False)

@@ -35,6 +35,10 @@ TOPICS_HEARD = (
 
 
 VANISHED = "its host is not heard of any more"
+GONE = "it is not heard of any more"
+"""Of a host or an interface: of anything else it says nothing."""
+IMPLIED = "has functions here"
+"""Of a host that nothing else is known of: it told of itself before this monitor listened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ def heard(topic: str, values: Mapping[str, Any] | None, key: str = "", lost: boo
             yield from _READERS[topic](values)
         elif topic in (FUNCTION_CAPABILITY.name, AGENTS):
             yield ComponentSeen(key, "", "", "OFFLINE", "", reason=VANISHED if lost else "")
+        elif topic == COMPONENT_LIFECYCLE_EVENT.name and lost:
+            yield ComponentSeen(key, "", "", "OFFLINE", "", reason=GONE)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return
 
@@ -83,6 +89,8 @@ def heard(topic: str, values: Mapping[str, Any] | None, key: str = "", lost: boo
 def _capability(values: Mapping[str, Any]) -> Iterator[Heard]:
     service, when = values["service_name"], values["last_seen"] / 1000
     host = values["provider_id"]
+    if host:
+        yield ComponentSeen(host, "SERVICE", service, "READY", host, service, IMPLIED, when)
     yield ComponentSeen(values["function_id"], "FUNCTION", values["name"], "READY", host, service, time=when)
 
 
@@ -113,12 +121,14 @@ def _chain(values: Mapping[str, Any]) -> Iterator[Heard]:
     kind, ends = MEANING.get(values["event_type"], (None, False))
     if kind is None or not values["chain_id"] or not values["call_id"]:
         return
-    when = values["timestamp"] / 1000
+    when, target = values["timestamp"] / 1000, values["target_id"]
     yield Seen(
         chain=values["chain_id"],
         call=values["call_id"],
         parent=values["query_id"],
         kind=str(kind),
+        name=target if target != values["function_id"] else "",
+        host=values["interface_id"],
         source=values["source_id"],
         function_id=values["function_id"],
         started=0.0 if ends else when,

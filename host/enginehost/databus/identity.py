@@ -6,10 +6,11 @@ import hashlib
 import logging
 import os
 import secrets
-import sys
 import time
 import uuid
 from pathlib import Path
+
+from enginehost.file_locks import lock_at_once
 
 log = logging.getLogger("enginehost.databus")
 
@@ -47,7 +48,7 @@ class Identity:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-            _lock(self._file)
+            lock_at_once(self._file)
         except OSError as failure:
             held = isinstance(failure, BlockingIOError)
             why = "another host of this folder holds the kept one" if held else failure.strerror
@@ -87,15 +88,3 @@ def _parsed(content: bytes) -> uuid.UUID | None:
         return uuid.UUID(content.decode().strip())
     except ValueError:
         return None
-
-
-def _lock(file: int) -> None:
-    """Lock ``file`` until it is closed; OSError when another host holds it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

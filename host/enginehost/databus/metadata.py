@@ -3,7 +3,7 @@
 A request::
 
     {"incarnation": "…", "timeout": 5.0, "traceparent": "…", "tracestate": "…", "caller": "alice",
-     "agents": ["first", "second"], "decide": {"question": "…", "decision": "approve"},
+     "agents": ["first", "second"], "decide": {"question": "…", "decision": "approve"}, "question": "…",
      "from": "…", "reply_partition": "eh.…", "ack": true, "hold": true, "stream": true, "credit": 64,
      "batch": true, "control": "cancel" | "credit" | "go" | "status", "seq": 7, "key": "…", "sig": "…"}
 
@@ -68,7 +68,8 @@ class RequestMetadata(NamedTuple):
     them; ``incarnation`` is the start of the host that the requester means; ``requester`` is the incarnation
     of the requester, where it has one; ``on_behalf_of`` names whom it calls for, as it says itself;
     ``agents`` are those that asked each other, from the first one to the one that asks; ``decide`` is what a
-    person decided about a question of the agent (``agents/chain.py``);
+    person decided about a question of the agent (``agents/chain.py``); ``question`` is the same where a
+    question to an agent is asked again;
     ``credit`` is how many items of a stream may be on their way, or with ``control`` how many more.
     """
 
@@ -88,6 +89,7 @@ class RequestMetadata(NamedTuple):
     key: str = ""
     agents: tuple[str, ...] = ()
     decide: dict[str, Any] | None = None
+    question: str = ""
 
     @classmethod
     def read(cls, text: bytes) -> Self:
@@ -114,6 +116,7 @@ class RequestMetadata(NamedTuple):
             key=_text(found, "key"),
             agents=_agents(found),
             decide=said if isinstance(said := found.get("decide"), dict) else None,
+            question=_text(found, "question")[:64],
         )
 
 

@@ -115,6 +115,8 @@ def _say_for_whom(said: dict[str, Any], ask: Ask) -> None:
         said["agents"] = ask.agents
     if ask.decide is not None:
         said["decide"] = ask.decide
+    if ask.question:
+        said["question"] = ask.question
     trace = ask.trace
     if trace.trace:
         flags = "01" if trace.sampled else "00"

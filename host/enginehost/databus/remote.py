@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from enginehost.agents.chain import DECISION
+from enginehost.agents.chain import DECISION, QUESTION
 from enginehost.databus.agents_turns import Turns, chain_here, conversation_with
 from enginehost.databus.exchange import Ask
 from enginehost.databus.outcome import no_json
@@ -97,4 +97,5 @@ class RemoteFunction:
             trace=TraceContext(call.trace, call.span, call.arrived.sampled, call.arrived.state),
             agents=chain_here(call.function),
             decide=DECISION.get() if self.turns is not None else None,
+            question=QUESTION.get() if self.turns is not None else "",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from enginehost.errors import OutcomeUnknown
@@ -46,10 +46,14 @@ class Chains:
             self._ends.append((now, component_of(found), found.failed))
         return found
 
-    def lose(self, function_id: str, now: float) -> None:
-        """The host of a function has vanished: its steps that run, and those below them, end unseen."""
+    def lose(self, ids: Collection[str], now: float) -> None:
+        """A host has vanished: what runs of it, or of its functions, and below that, ends unseen."""
         for steps in self._chains.values():
-            lost = {call for call, one in steps.items() if one.running and one.function_id == function_id}
+            lost = {
+                call
+                for call, one in steps.items()
+                if one.running and (one.function_id in ids or one.host in ids)
+            }
             while below := {
                 call for call, one in steps.items() if one.running and one.parent in lost and call not in lost
             }:

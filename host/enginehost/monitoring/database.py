@@ -16,6 +16,8 @@ from enginehost.steps import StepKind
 from enginehost.store.link import Database, Link
 
 DAY = 86_400.0
+WAITS = "waits"
+"""The status of a chain whose first step waits for a person."""
 _COLUMNS = tuple(one.name for one in fields(Seen))
 _FLOATS = ("started", "ended", "seconds")
 _TEXTS = tuple(name for name in _COLUMNS[2:] if name not in (*_FLOATS, "outcome"))
@@ -77,7 +79,12 @@ class Recorded:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        return asdict(self) | {"status": self.outcome or "running"}
+        return asdict(self) | {"status": self.status}
+
+    @property
+    def status(self) -> str:
+        """``running``, ``waits`` (for a person), ``ok`` or the code of an error."""
+        return WAITS if self.outcome == WaitsForPerson.code else self.outcome or "running"
 
 
 def write(database: Database, link: Link, seen: Iterable[Seen]) -> None:
@@ -90,7 +97,7 @@ def write(database: Database, link: Link, seen: Iterable[Seen]) -> None:
     now = time.time()
     heads = [_head(chain, own, now) for chain, own in _by_chain([one for _, one in rows])]
     went_on = [_went_on(one) for _, one in rows if one.kind == StepKind.TURN and one.outcome]
-    _run(database, link, [(_CHAIN, heads), (_STEP, [_row(one) for _, one in rows]), (_WENT_ON, went_on)])
+    transact(database, link, [(_CHAIN, heads), (_STEP, [_row(one) for _, one in rows]), (_WENT_ON, went_on)])
 
 
 def close_lost(database: Database, link: Link, host: str, start: str) -> None:
@@ -102,14 +109,14 @@ def close_lost(database: Database, link: Link, host: str, start: str) -> None:
         " AND EXISTS (SELECT 1 FROM chain_events e"
         " WHERE e.chain = chains.chain AND e.call = chains.root_call AND e.outcome = :lost)"
     )
-    _run(database, link, [(ended, [lost]), (chains, [{"lost": lost["lost"]}])])
+    transact(database, link, [(ended, [lost]), (chains, [{"lost": lost["lost"]}])])
 
 
 def retire(database: Database, link: Link, before: float) -> None:
     """Forget chains whose last step is older than a time."""
     params = [{"before": before}]
     old = "DELETE FROM chain_events WHERE chain IN (SELECT chain FROM chains WHERE modified < :before)"
-    _run(database, link, [(old, params), ("DELETE FROM chains WHERE modified < :before", params)])
+    transact(database, link, [(old, params), ("DELETE FROM chains WHERE modified < :before", params)])
 
 
 def latest(
@@ -144,7 +151,8 @@ def steps_of(link: Link, chain: str) -> dict[str, Seen]:
 _HEADS = "chain, root, root_call, outcome, failed, started, modified"
 
 
-def _run(database: Database, link: Link, work: Sequence[tuple[str, Sequence[Any]]]) -> None:
+def transact(database: Database, link: Link, work: Sequence[tuple[str, Sequence[Any]]]) -> None:
+    """Run statements, each with several rows of parameters, in one transaction."""
     link.run(_BEGINS[not database.polls])
     try:
         for sql, rows in work:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from enginehost.errors import is_failure
+from enginehost.errors import WaitsForPerson, is_failure
 from enginehost.record import RawRecord, Sink
-from enginehost.steps import Step, StepKind, Steps
+from enginehost.steps import DECIDES, Step, StepKind, Steps
 
 MOST_EDGES = 10_000
 """Pairs that are counted one by one; further ones are left out, and counted together."""
+MOST_DECIDED = 200
+"""Decisions of people that are remembered."""
 _MOST_PENDING = 10_000
 _PENDING_SECONDS = 60.0
 _BY_STEPS = (StepKind.TOOL, StepKind.AGENT, StepKind.MODEL)
@@ -31,11 +33,22 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class Count:
-    """``last`` in seconds since 1970."""
+    """``waits``: calls that ended since a person has to decide something; ``last`` in seconds since 1970."""
 
     calls: int = 0
     errors: int = 0
+    waits: int = 0
     last: float = 0.0
+
+
+class Decided(NamedTuple):
+    """A person's decision, made in ``chain``, about a question of ``agent`` in the chain ``of``."""
+
+    agent: str
+    decision: str
+    chain: str
+    of: str
+    when: float
 
 
 class WatchedHost(Protocol):
@@ -54,7 +67,7 @@ class WatchedHost(Protocol):
 class _Child(NamedTuple):
     function: str
     subject: str
-    failed: bool
+    outcome: str
     ended: float
 
 
@@ -63,6 +76,9 @@ class Network:
 
     def __init__(self, host: WatchedHost) -> None:
         self.left_out = 0
+        self._waiting: OrderedDict[str, int] = OrderedDict()
+        """Chains of requests that wait at an agent of another host, by their conversation."""
+        self._decided: deque[Decided] = deque(maxlen=MOST_DECIDED)
         self._edges: dict[Edge, Count] = {}
         self._pending: OrderedDict[int, list[_Child]] = OrderedDict()
         self._tools: OrderedDict[int, None] = OrderedDict()
@@ -79,12 +95,16 @@ class Network:
             before = time.time() - _PENDING_SECONDS
             for span in [span for span, waits in self._pending.items() if waits[-1].ended < before]:
                 self._settle(self._pending.pop(span), None)
-            return {edge: Count(one.calls, one.errors, one.last) for edge, one in self._edges.items()}
+            return {edge: replace(one) for edge, one in self._edges.items()}
+
+    def decided(self) -> list[Decided]:
+        """The latest decisions, the last one last."""
+        return list(self._decided)
 
     def _ended(self, records: Sequence[RawRecord]) -> None:
         with self._lock:
             for record in records:
-                child = _Child(record.function, record.subject, is_failure(record.outcome), record.ended)
+                child = _Child(record.function, record.subject, record.outcome, record.ended)
                 if waiting := self._pending.pop(record.span, None):
                     self._settle(waiting, record.function)
                 if not record.parent or record.parent in self._requests:
@@ -106,16 +126,30 @@ class Network:
         if step.kind in _BY_STEPS and step.agent:
             target = "model" if step.kind is StepKind.MODEL else "function"
             with self._lock:
-                self._enter(
-                    Edge("agent", step.agent, target, step.name), is_failure(step.outcome), step.ended
-                )
+                self._enter(Edge("agent", step.agent, target, step.name), step.outcome, step.ended)
+        elif step.kind is StepKind.CHOICE and step.about.get("role") == DECIDES:
+            chain, of = f"{step.trace:032x}", str(step.about["chain"])
+            self._decided.append(Decided(step.agent, step.name, chain, of, step.ended))
+        elif step.kind is StepKind.REQUEST and step.about.get("agent_id"):
+            self._asked(step, str(step.about.get("conversation", "")))
+
+    def _asked(self, request: Step, conversation: str) -> None:
+        """A request to another host, which hears of decisions itself, has ended."""
+        decision, of = str(request.about.get("decision", "")), self._waiting.get(conversation)
+        if request.outcome == WaitsForPerson.code and not decision:
+            self._waiting[conversation] = request.trace
+            if len(self._waiting) > _MOST_PENDING:
+                self._waiting.popitem(last=False)
+        elif decision and of is not None and request.outcome in ("ok", WaitsForPerson.code):
+            chain = f"{request.trace:032x}"
+            self._decided.append(Decided(request.name, decision, chain, f"{of:032x}", request.ended))
 
     def _settle(self, children: Sequence[_Child], function: str | None) -> None:
         for one in children:
             source = ("caller", one.subject) if function is None else ("function", function)
-            self._enter(Edge(*source, "function", one.function), one.failed, one.ended)
+            self._enter(Edge(*source, "function", one.function), one.outcome, one.ended)
 
-    def _enter(self, edge: Edge, failed: bool, ended: float) -> None:
+    def _enter(self, edge: Edge, outcome: str, ended: float) -> None:
         count = self._edges.get(edge)
         if count is None:
             if len(self._edges) >= MOST_EDGES:
@@ -123,5 +157,6 @@ class Network:
                 return
             count = self._edges[edge] = Count()
         count.calls += 1
-        count.errors += failed
+        count.errors += is_failure(outcome)
+        count.waits += outcome == WaitsForPerson.code
         count.last = max(count.last, ended)

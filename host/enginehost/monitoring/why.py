@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from enginehost.errors import OutcomeUnknown, WaitsForPerson
 from enginehost.monitoring.seen import Node, Seen, tree_of
 
 _NOTABLE = 0.05
@@ -23,7 +24,8 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``verdict`` is ``failed``, ``unfinished`` (a step began and its end was not seen) or ``slowest``.
+    """``verdict`` is ``failed``, ``unfinished`` (a step began and its end was not seen), ``waits`` (for a
+    person) or ``slowest``. ``because`` says more of the end of the step, where more is known.
 
     ``way`` are the names from the first step to the cause. ``changed`` says what was different when the
     chain's first function last worked; ``last_good`` is that chain.
@@ -36,6 +38,7 @@ class Cause:
     changed: tuple[str, ...] = ()
     last_good: str = ""
     failed_too: tuple[str, ...] = field(default=())
+    because: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -51,22 +54,31 @@ class Cause:
             "changed": list(self.changed),
             "last_good": self.last_good,
             "failed_too": list(self.failed_too),
+            "because": self.because,
         }
 
 
 def cause_of(
-    steps: Mapping[str, Seen], last_good: str = "", before: Mapping[str, Seen] | None = None
+    steps: Mapping[str, Seen],
+    last_good: str = "",
+    before: Mapping[str, Seen] | None = None,
+    *,
+    waits: bool = False,
 ) -> Cause | None:
-    """The cause; ``before`` are the steps of the chain ``last_good``. ``None`` for a chain without steps."""
+    """The cause; ``before`` are the steps of the chain ``last_good``. ``None`` for a chain without steps.
+
+    ``waits``: the chain waits for a person now.
+    """
     tops = tree_of(steps)
     ways = _ways(tops)
     if not ways:
         return None
-    verdict, node, way = _found(ways)
+    verdict, node, way = (_waiting(ways) if waits else None) or _found(ways)
     names = tuple(name_of(one.seen) for one in way)
     changed = _changes(node.seen, _same_step(names, before or {})) if before else ()
     also = [name_of(one.seen) for one in way[:-1] if one.seen.failed]
-    return Cause(verdict, node.seen, names, _waits(node, way), changed, last_good, tuple(also))
+    because = _because(verdict, node.seen)
+    return Cause(verdict, node.seen, names, _waits(node, way), changed, last_good, tuple(also), because)
 
 
 def name_of(seen: Seen) -> str:
@@ -83,6 +95,20 @@ def _ways(tops: Sequence[Node]) -> list[tuple[Node, ...]]:
         found.append(way)
         waiting += [(*way, below) for below in reversed(way[-1].below)]
     return found
+
+
+def _because(verdict: str, step: Seen) -> str:
+    if step.outcome == OutcomeUnknown.code:
+        lost = "the host or the process in which it ran died, or was stopped, before it told how it ended"
+        return f"{lost}; nobody knows whether it took effect"
+    return "its end was never told: its host may have died" if verdict == "unfinished" else ""
+
+
+def _waiting(ways: Sequence[tuple[Node, ...]]) -> tuple[str, Node, tuple[Node, ...]] | None:
+    """The deepest step that waits for a person, of several the last."""
+    found = [way for way in ways if way[-1].seen.outcome == WaitsForPerson.code]
+    way = max(found, key=lambda way: (len(way), way[-1].seen.ended), default=None)
+    return ("waits", way[-1], way) if way is not None else None
 
 
 def _found(ways: Sequence[tuple[Node, ...]]) -> tuple[str, Node, tuple[Node, ...]]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from enginehost.monitoring.database import DAY, close_lost, retire, write
+from enginehost.monitoring.decisions import settle
 from enginehost.monitoring.seen import Seen
 from enginehost.store.connecting import database_of
 from enginehost.store.link import Database, Fault, Link
@@ -85,7 +86,12 @@ class ChainWriter:
     def _write_all(self) -> None:
         while self._queue:
             taken = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
-            self._try(lambda link, taken=taken: write(self._database, link, _made(taken)), len(taken))
+            self._try(lambda link, taken=taken: self._write(link, taken), len(taken))
+
+    def _write(self, link: Link, taken: list[tuple[Make, Any]]) -> None:
+        seen = list(_made(taken))
+        write(self._database, link, seen)
+        settle(self._database, link, seen)
 
     def _retire(self) -> None:
         if self._days is None or time.monotonic() < self._retire_at:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from enginehost.agents.facts import facts_of
 from enginehost.caller import LOCAL, Caller
 from enginehost.databus.directory import KIND as OTHERS
+from enginehost.errors import WaitsForPerson
 from enginehost.monitoring.network import Count, Edge
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ def picture(host: Host, caller: Caller) -> dict[str, Any]:
     others = {agent.function: agent for agent in (host.bus.agents() if host.bus is not None else ())}
     host_id, start = host.place()
     nodes: dict[str, dict[str, Any]] = {f"host:{host_id}": {"kind": "host", "name": host_id, "start": start}}
-    edges: list[dict[str, Any]] = []
+    edges: dict[tuple[str, str], dict[str, Any]] = {}
     for name, entry in entries.items():
         nodes |= dict(_node(host, name, entry, host_id, others.get(name)))
-    for edge, count in host.called().items():
+    for called, count in host.called().items():
+        edge = _listed(host, called)
         if shown := _edge(edge, count, entries, others, _tells_callers(host, caller)):
-            edges.append(shown)
+            ends = shown["from"], shown["to"]
+            edges[ends] = _summed(edges[ends], shown) if ends in edges else shown
             if edge.source_kind == "caller":
                 nodes.setdefault(shown["from"], {"kind": "caller", "name": edge.source})
             if edge.target_kind == "model":
@@ -41,7 +44,13 @@ def picture(host: Host, caller: Caller) -> dict[str, Any]:
         "time": _moment(time.time()),
         "host": host_id,
         "nodes": [{"id": node_id, **node} for node_id, node in sorted(nodes.items())],
-        "edges": sorted(edges, key=lambda one: (one["from"], one["to"])),
+        "edges": [one for _, one in sorted(edges.items())],
+        "decisions": [
+            {"agent": one.agent, "decision": one.decision, "chain": one.chain, "of": one.of}
+            | {"time": _moment(one.when)}
+            for one in host.decided()
+            if _whole(host, one.agent) in entries
+        ],
         "recorder": host.recorded(),
     }
 
@@ -65,6 +74,7 @@ def _node(
         "state": str(entry.record.state),
         "calls": calls,
         "errors": stats.errors if stats is not None else 0,
+        "waits": stats.outcomes.get(WaitsForPerson.code, 0) if stats is not None else 0,
         "running": stats.running if stats is not None else 0,
     }
     if agent is not None:
@@ -90,8 +100,28 @@ def _edge(
         "to": f"{_kind(edge.target_kind, target, entries, others)}:{target}",
         "calls": count.calls,
         "errors": count.errors,
+        "waits": count.waits,
         "last": _moment(count.last),
     }
+
+
+def _listed(host: Host, edge: Edge) -> Edge:
+    """An edge with functions as they are listed."""
+    source = edge.source if edge.source_kind == "caller" else _whole(host, edge.source)
+    target = _whole(host, edge.target) if edge.target_kind == "function" else edge.target
+    return edge._replace(source=source, target=target)
+
+
+def _whole(host: Host, name: str) -> str:
+    """The name under which a function is listed; agents call those of other hosts by short ones."""
+    entry = host.catalog.get(name)
+    return entry.name if entry is not None else name
+
+
+def _summed(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What two names of one function were counted under."""
+    counts = {name: one[name] + other[name] for name in ("calls", "errors", "waits")}
+    return one | counts | {"last": max(one["last"], other["last"])}
 
 
 def _kind(kind: str, name: str, entries: dict[str, Entry], others: Mapping[str, BusAgent]) -> str:

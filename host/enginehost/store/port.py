@@ -314,6 +314,10 @@ class Store(Protocol):
         """This process has ended: what it still holds is free at once."""
         ...
 
+    async def succeed(self, origin: str, holder: str) -> None:
+        """The processes that are known by ``origin`` have ended, but this one: what they hold is free."""
+        ...
+
     def cancelled(self, holder: str) -> AsyncGenerator[str, None]:
         """The ids of runs of this process whose end somebody asks for, as it happens."""
         ...

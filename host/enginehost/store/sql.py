@@ -296,6 +296,12 @@ class SqlStore:
         gone = "DELETE FROM processes WHERE holder = :holder"
         await self._writer.submit(Job(lambda batch: batch.link.run(gone, {"holder": holder})))
 
+    async def succeed(self, origin: str, holder: str) -> None:
+        """Those who had this process's place before it have ended."""
+        gone = "DELETE FROM processes WHERE holder LIKE :known AND holder <> :holder"
+        known = {"known": f"{origin}.%", "holder": holder}
+        await self._writer.submit(Job(lambda batch: batch.link.run(gone, known)))
+
     async def cancelled(self, holder: str) -> AsyncGenerator[str, None]:
         """The ids of runs of this process whose end somebody asks for."""
         self._watchers += 1

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -58,6 +62,48 @@ async def test_a_service_alone_is_called_by_clients_and_hosts(
         assert line.startswith("CalculatorService offers add, ")
         assert line.endswith(f"(databus domain {dds_domain} on lo)")
         await until(lambda: not bus.functions("CalculatorService"))
+
+
+async def test_monitors_see_a_service_alone_its_functions_and_its_calls_whenever_they_come(
+    program: StartProgram, bus: Client, dds_domain: int
+) -> None:
+    async with program(CALCULATOR), AsyncExitStack() as stack:
+        await bus.wait_for("CalculatorService.add", PATIENCE)
+        for _ in range(2):  # the second one comes when the first has heard all
+            assert await stack.enter_async_context(seen_by_a_monitor(bus, dds_domain)) == {
+                ("component", "SERVICE", "CalculatorService"),
+                ("component", "FUNCTION", "add"),
+                ("step", "call", "add"),
+            }
+
+
+@asynccontextmanager
+async def seen_by_a_monitor(bus: Client, domain: int) -> AsyncGenerator[set[tuple[str, str, str]]]:
+    """What a monitor, which goes on until the end, sees of a call of ``add`` that is made for it."""
+    words = (sys.executable, "-m", "enginehost", "monitor", "--domain", str(domain), "--json")
+    monitor = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    assert monitor.stdout is not None
+    found = set[tuple[str, str, str]]()
+    calling = asyncio.create_task(keep_calling(bus))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while len(found) < 3:
+                told = json.loads(await monitor.stdout.readline())
+                if told["event"] != "log" and told["name"] in ("CalculatorService", "add"):
+                    found.add((told["event"], told["kind"], told["name"]))
+        yield found
+    finally:
+        calling.cancel()
+        await asyncio.wait({calling})
+        monitor.kill()
+        await monitor.wait()
+
+
+async def keep_calling(bus: Client) -> None:
+    """A call is told once the service has seen that somebody listens."""
+    while True:
+        await bus.call("CalculatorService.add", {"a": 1, "b": 2})
+        await asyncio.sleep(0.05)
 
 
 async def test_a_service_keeps_its_ids_and_ends_when_it_is_cancelled(bus: Client, at_home: Path) -> None:

@@ -12,9 +12,16 @@ import httpx2
 import pytest
 
 from enginehost.call import Call
+from enginehost.databus import DatabusConfig
+from enginehost.databus.transports import load_cyclone
+from enginehost.databus.types import CHAIN_EVENT
+from enginehost.monitoring.database import Recorded, latest, steps_of
+from enginehost.monitoring.decisions import Linked, linked
+from enginehost.monitoring.why import cause_of
 from enginehost.steps import Step, StepKind
+from enginehost.store.connecting import database_of
 
-from .conftest import ADDER, PATIENCE, SUMS, WEATHER, WEATHERMAN, WIPE, StartHost, sees
+from .conftest import ADDER, PATIENCE, SUMS, WEATHER, WEATHERMAN, WIPE, StartHost, sees, until
 
 pytest.importorskip("cyclonedds")
 
@@ -148,6 +155,72 @@ async def test_the_network_shows_an_agent_of_another_host_once_and_where_it_is(
     assert [one["to"] for one in network["edges"]] == ["agent:far.weatherman"]
 
 
+async def test_a_chain_that_waits_at_another_host_is_ok_when_it_was_decided_and_both_are_linked(
+    start: StartHost, client: Any
+) -> None:
+    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
+    near = await start("near", SUMS, settings={"record_chains": "on"})
+    await sees(near, "weatherman")
+    http, path = await client(near), "/v1/agents/weatherman/messages"
+    waits = await http.post(path, json={"message": "wipe it", "conversation_id": "mine"})
+    assert waits.status_code == 409
+    url = f"sqlite:///{near.settings.state_dir / 'sessions.db'}"
+    made = database_of(url, synchronous="normal", lock_timeout=1)
+    link = made.reader()
+
+    def chains() -> list[Recorded]:
+        near.write_down()
+        return latest(link, most=5)
+
+    await until(lambda: [one.status for one in chains()] == ["waits"])
+    [paused] = chains()
+    assert latest(link, most=5, failed=True) == []
+    cause = cause_of(steps_of(link, paused.chain), waits=True)
+    assert cause is not None
+    assert cause.verdict == "waits"
+    [question] = waits.json()["questions"]
+    told = {"question": question["id"], "decision": "approve"}
+    await asked(http, "/weatherman/messages", conversation_id="mine", decision=told)
+    await until(lambda: [one.status for one in chains()] == ["ok", "ok"])
+    decided = chains()[0].chain
+    links = linked(link, [decided, paused.chain])
+    link.close()
+    assert links[decided] == [Linked(paused.chain, "decides", "approve")]
+    assert links[paused.chain] == [Linked(decided, "decided_by", "approve")]
+    network = (await http.get("/v1/network")).json()
+    [decision] = network["decisions"]
+    assert (decision["agent"], decision["chain"], decision["of"]) == ("far.weatherman", decided, paused.chain)
+    [node] = [one for one in network["nodes"] if one["name"] == "far.weatherman"]
+    assert (node["calls"], node["errors"], node["waits"]) == (2, 0, 1)
+
+
+async def test_monitors_are_told_which_agent_of_another_host_is_asked(
+    start: StartHost, client: Any, dds_domain: int
+) -> None:
+    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
+    near = await start("near", SUMS)
+    await sees(near, "weatherman")
+    bus = near.bus
+    assert bus is not None
+    [agent] = [one for one in bus.agents() if one.name == "weatherman"]
+    http = await client(near)
+    with load_cyclone("listening").Listener(
+        DatabusConfig(domain=dds_domain), (CHAIN_EVENT.name,)
+    ) as listener:
+        found: list[Any] = []
+        await until(lambda: bus.describe()["events"]["listened"])
+        await asked(http, "/weatherman/messages", message="rain?")
+
+        def told() -> list[Any]:
+            found.extend(taken.values for taken in listener.take(0.01) if taken.values is not None)
+            return [one["event_type"] for one in found if one["event_type"].startswith("INTERFACE")]
+
+        await until(lambda: told() == ["INTERFACE_REQUEST_START", "INTERFACE_REQUEST_COMPLETE"])
+    first = next(one for one in found if one["event_type"] == "INTERFACE_REQUEST_START")
+    assert (first["primary_agent_id"], first["function_id"], first["target_id"]) == (agent.id,) * 3
+    assert (first["interface_id"], first["source_id"]) == (near.place()[0],) * 2
+
+
 async def test_arrivals_and_departures_are_told_as_they_happen(start: StartHost, client: Any) -> None:
     near = await start("near", SUMS, adder=ADDER)
     http = await client(near)
@@ -228,7 +301,7 @@ async def test_the_policy_decides_who_sees_and_asks_which_agent(start: StartHost
     assert (hidden.status_code, "weatherman'" in hidden.json()["detail"]) == (404, True)
     for path in ("adder/messages", "messages"):
         assert (await eve.post(f"/v1/agents/{path}", json={"message": "hi"})).status_code == 403
-    body = {"message": "hi", "conversation_id": "same"}
+    body: dict[str, Any] = {"message": "hi", "conversation_id": "same"}
     assert (await nobody.post("/v1/agents/adder/messages", json=body)).status_code == 401
     for one in (ann, bob):
         answer = await asked(one, "/weatherman/messages", **body)

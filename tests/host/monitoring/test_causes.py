@@ -40,6 +40,24 @@ def test_a_step_whose_host_died_is_the_cause_of_the_error_above_it() -> None:
     assert (cause.verdict, cause.step.name) == ("unfinished", "lost")
 
 
+def test_of_a_call_whose_outcome_is_not_known_it_says_that_its_host_died() -> None:
+    cause = cause_of(by_call(step("1"), step("2", "1", "outcome_unknown")))
+    assert cause is not None
+    assert (cause.verdict, cause.step.call) == ("failed", "2")
+    assert cause.because.startswith("the host or the process in which it ran died")
+
+
+def test_of_a_chain_that_waits_for_a_person_it_is_the_deepest_step_that_does() -> None:
+    waits = "waits_for_person"
+    steps = by_call(step("1", "", waits), step("2", "1", waits), step("3", "2", "execution_failed"))
+    cause = cause_of(steps, waits=True)
+    assert cause is not None
+    assert (cause.verdict, cause.step.call) == ("waits", "2")
+    went_on = cause_of(steps)
+    assert went_on is not None
+    assert went_on.verdict == "failed"
+
+
 def test_of_a_chain_that_worked_it_is_the_step_with_the_most_time_of_its_own() -> None:
     steps = by_call(
         step("top", seconds=5.0), step("slow", "top", seconds=4.0), step("model", "slow", seconds=3.5)

@@ -9,7 +9,8 @@ import pytest
 
 from enginehost.cli.monitor.showing import AsLines, AsPicture
 from enginehost.cli.monitor.watching import Filter, Watched
-from enginehost.databus.heard_events import VANISHED, ComponentSeen, LogSeen
+from enginehost.databus.heard_events import GONE, VANISHED, ComponentSeen, LogSeen, heard
+from enginehost.databus.types import FUNCTION_CAPABILITY
 from enginehost.monitoring.seen import Seen
 
 GOOD, BAD = "a" * 32, "b" * 32
@@ -67,9 +68,53 @@ def test_steps_of_a_host_that_vanished_do_not_run_for_ever(watched: Watched) -> 
     assert watched.chains.steps(chain)["2"].outcome == "ok", "it was only out of sight"
 
 
+@pytest.mark.parametrize(
+    "gone",
+    [
+        ComponentSeen("f7", "", "", "OFFLINE", "", reason=VANISHED),
+        ComponentSeen("h1", "", "", "OFFLINE", "", reason=GONE),
+    ],
+)
+def test_so_do_steps_of_it_that_are_about_a_function_of_another_host(
+    watched: Watched, gone: ComponentSeen
+) -> None:
+    chain = "c" * 32
+    watched.take(ComponentSeen("h1", "SERVICE", "north", "READY", "h1"))
+    watched.take(ComponentSeen("f7", "FUNCTION", "own", "READY", "h1"))
+    for one in (
+        Seen(chain, "1", kind="request", name="far", host="h1", function_id="elsewhere", started=1.0),
+        Seen(chain, "2", "1", kind="call", name="far", host="h1", started=1.1),
+        Seen("d" * 32, "3", kind="call", name="far", host="h2", started=1.1),
+    ):
+        watched.take(one)
+    watched.take(gone)
+    assert {one.outcome for one in watched.chains.steps(chain).values()} == {"outcome_unknown"}
+    assert watched.chains.steps("d" * 32)["3"].running
+
+
+def test_a_host_is_known_by_its_functions_to_a_monitor_that_comes_late(watched: Watched) -> None:
+    offered = dict.fromkeys((member.name for member in FUNCTION_CAPABILITY.members), "")
+    offered |= {"function_id": "f5", "name": "add", "provider_id": "h5", "service_name": "Calculator"}
+    both = list(heard(FUNCTION_CAPABILITY.name, offered | {"last_seen": 1}))
+    assert [watched.take(one) for one in both] == both
+    assert [watched.take(one) for one in both] == [None, None]
+    assert watched.components["h5"].kind == "SERVICE"
+    watched.take(ComponentSeen("h5", "SERVICE", "Reckoner", "READY", "h5"))
+    assert watched.components["h5"].name == "Reckoner"
+    watched.take(ComponentSeen("f5", "", "", "OFFLINE", "", reason=VANISHED))
+    assert watched.components["h5"].state == "READY", "it told of itself, and its end is told too"
+
+
 def test_the_graph_has_names_where_they_are_known(watched: Watched) -> None:
     watched.take(Seen("d" * 32, "1", kind="call", name="divide", source="f2", started=1.0))
-    assert ("forecast", "divide") in [(one["from"], one["to"]) for one in watched.graph()["edges"]]
+    watched.take(Seen("d" * 32, "2", "1", kind="call", function_id="f9", started=1.0))
+    watched.take(ComponentSeen("f9", "FUNCTION", "late", "READY", "h9", "south"))
+    watched.take(ComponentSeen("h9", "SERVICE", "south", "READY", "h9"))
+    graph = watched.graph()
+    assert {("forecast", "divide"), ("divide", "late")} <= {
+        (one["from"], one["to"]) for one in graph["edges"]
+    }
+    assert {one["name"]: one["host_name"] for one in graph["nodes"]}["late"] == "south"
 
 
 @pytest.mark.parametrize(

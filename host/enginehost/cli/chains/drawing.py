@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from enginehost.cli.output import emphasised, one_line
 from enginehost.monitoring.seen import Node, Seen, tree_of
+from enginehost.steps import DECIDES
+
+if TYPE_CHECKING:
+    from enginehost.monitoring.decisions import Linked
 
 SHORT = 8
 """Characters of an id that are shown."""
@@ -34,7 +39,8 @@ def step_words(seen: Seen, names: Mapping[str, str] = {}) -> str:
     """A step on one line: what, how long, how it ended, where."""
     name = seen.name or names.get(seen.function_id, "") or seen.function_id[:SHORT] or "?"
     where = f"  @{seen.host[:SHORT]}" if seen.host and seen.host != "local" else ""
-    who = f"  by {cut(seen.source)}" if seen.source and not seen.parent else ""
+    source = names.get(seen.source, seen.source)
+    who = f"  by {cut(source)}" if source and not seen.parent else ""
     return f"{seen.kind or 'step'} {cut(name)}  {duration(seen)}  {status(seen)}{where}{who}"
 
 
@@ -51,6 +57,12 @@ def timeline(steps: Mapping[str, Seen]) -> Iterator[str]:
         for arrow, text in (("→", seen.given), ("←", seen.gave)):
             if text:
                 yield f"{'':15}{indent}  {arrow} {cut(text, _VALUE)}"
+
+
+def link_words(one: Linked) -> str:
+    """The other chain of a decision."""
+    way = "decides" if one.role == DECIDES else "was decided by"
+    return f"{cut(one.decision)}: {way} chain {one.chain[: 2 * SHORT]}"
 
 
 def duration(seen: Seen) -> str:

@@ -25,14 +25,17 @@ def chains(
     json: Json = False,
 ) -> None:
     """List the latest recorded chains, for `replay` and `why`."""
-    from enginehost.cli.chains.drawing import SHORT, cut, moment
+    from enginehost.cli.chains.drawing import SHORT, cut, link_words, moment
     from enginehost.cli.chains.recorded import recorded
     from enginehost.monitoring.database import latest
+    from enginehost.monitoring.decisions import linked
 
     with recorded(folder, config) as link:
         found = latest(link, most=most, failed=failed, root=root)
+        links = linked(link, [one.chain for one in found])
     if json:
-        print_json({"chains": [one.to_json() for one in found]})
+        others = {chain: [one.to_json() for one in several] for chain, several in links.items()}
+        print_json({"chains": [one.to_json() | {"linked": others.get(one.chain, [])} for one in found]})
         return
     if not found:
         note("no chain has been recorded" if not failed else "no recorded chain has failed")
@@ -42,11 +45,12 @@ def chains(
             one.chain[: 2 * SHORT],
             moment(one.started),
             cut(one.root),
-            one.outcome or "running",
+            one.status,
             "yes" if one.failed else "",
             f"{max(0.0, one.modified - one.started) * 1000:.1f}",
+            "; ".join(map(link_words, links.get(one.chain, []))),
         )
         for one in found
     ]
-    print_table(("CHAIN", "STARTED", "FIRST STEP", "STATUS", "FAILURES", "MS"), rows)
+    print_table(("CHAIN", "STARTED", "FIRST STEP", "STATUS", "FAILURES", "MS", "LINKED"), rows)
     sys.stdout.flush()

@@ -145,7 +145,15 @@ def event_json(one: Heard) -> dict[str, Any]:
 
 def print_graph(graph: dict[str, Any]) -> None:
     """Who is there, and who called whom."""
-    rows = [(one["kind"], cut(one["name"]), one["state"], one["host"][:SHORT]) for one in graph["nodes"]]
+    rows = [
+        (
+            one["kind"],
+            cut(one["name"]),
+            one["state"],
+            f"{cut(one['host_name'])} {one['host'][:SHORT]}".strip(),
+        )
+        for one in graph["nodes"]
+    ]
     print_table(("KIND", "NAME", "STATE", "HOST"), rows)
     say()
     edges = [

@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from enginehost.databus.config import DatabusConfig
-from enginehost.databus.heard_events import TOPICS_HEARD, VANISHED, ComponentSeen, Heard, LogSeen, heard
+from enginehost.databus.heard_events import (
+    GONE,
+    IMPLIED,
+    TOPICS_HEARD,
+    VANISHED,
+    ComponentSeen,
+    Heard,
+    LogSeen,
+    heard,
+)
 from enginehost.databus.transports import load_cyclone
 from enginehost.monitoring.chains import Chains, component_of
 from enginehost.monitoring.seen import Seen, tree_of
@@ -68,8 +77,9 @@ class Watched:
         if isinstance(one, LogSeen):
             self.errors.append(one)
             return one
-        if not one.name and one.function_id in self.names:
-            one = replace(one, name=self.names[one.function_id])
+        named = self.names.get(one.name, one.name) or self.names.get(one.function_id, "")
+        if named != one.name:
+            one = replace(one, name=named)
         before = self.chains.steps(one.chain).get(one.call)
         known = self.chains.take(one, time.monotonic())
         if known.failed and (before is None or not before.failed):
@@ -78,12 +88,15 @@ class Watched:
 
     def _component(self, one: ComponentSeen) -> ComponentSeen | None:
         before = self.components.get(one.id)
+        if one.reason == IMPLIED and before is not None and before.state != "OFFLINE":
+            return None
         if not one.kind:  # only that it went is known
-            if before is None:
+            if before is None or (one.reason == GONE and not _is_program(before)):
                 return None
             one = replace(before, state=one.state, reason=one.reason, time=time.time())
-            if one.reason == VANISHED:
-                self.chains.lose(one.id, time.time())
+            if one.reason in (VANISHED, GONE):
+                self.chains.lose({one.id, one.host} - {""}, time.time())
+                self._implied_no_more(one.host)
         if before is not None and before.kind.endswith("_AGENT") and one.kind == "FUNCTION":
             one = replace(one, kind=before.kind)  # an agent is a function too
         if one.name:
@@ -99,6 +112,12 @@ class Watched:
         )
         return None if same else one
 
+    def _implied_no_more(self, host: str) -> None:
+        """A host vanished with its functions; of one that never told of itself nobody else says so."""
+        known = self.components.get(host)
+        if known is not None and known.reason == IMPLIED:
+            self.components[host] = replace(known, state="OFFLINE", reason=GONE, time=time.time())
+
     def rates(self) -> dict[str, tuple[float, float]]:
         """Steps and errors a second, by component."""
         return self.chains.rates(time.monotonic(), RATE_SECONDS)
@@ -110,15 +129,16 @@ class Watched:
             waiting = [(top, top.seen.source) for top in tree_of(steps)]
             while waiting:
                 node, source = waiting.pop()
-                ends = self.names.get(source, source) or "?", component_of(node.seen)
+                name = self._name(node.seen)
+                ends = self.names.get(source, source) or "?", name
                 count = edges.setdefault(ends, [0, 0, 0.0])
                 count[0] += 1
                 count[1] += node.seen.failed
                 count[2] = max(count[2], node.seen.ended or node.seen.started)
-                waiting += [(below, component_of(node.seen)) for below in node.below]
+                waiting += [(below, name) for below in node.below]
         nodes = [
             {"id": one.id, "kind": one.kind, "name": one.name, "state": one.state, "host": one.host}
-            | {"service": one.service}
+            | {"service": one.service, "host_name": self.names.get(one.host, "")}
             for one in self.components.values()
         ]
         found = [
@@ -126,6 +146,15 @@ class Watched:
             for (source, target), (calls, errors, last) in sorted(edges.items())
         ]
         return {"nodes": nodes, "edges": found}
+
+    def _name(self, seen: Seen) -> str:
+        """Whose step it is: also where its name became known later."""
+        return seen.name or self.names.get(seen.function_id, "") or component_of(seen)
+
+
+def _is_program(one: ComponentSeen) -> bool:
+    """Whether it is a host or an interface that is there, as far as is known."""
+    return one.kind in ("SERVICE", "INTERFACE") and one.state != "OFFLINE"
 
 
 def listening(config: DatabusConfig, seconds: float | None) -> Iterator[list[Heard]]:

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from enginehost.agents.chain import DECISION
 from enginehost.agents.identity import owner_of
+from enginehost.agents.spans import hidden
 from enginehost.caller import Caller
 from enginehost.databus import BusAgent
 from enginehost.engine import Call
@@ -31,6 +32,7 @@ from enginehost.serve.problem import HeaderList, refuse, respond
 from enginehost.serve.request import timeout_of, trace_of, wants_events
 from enginehost.serve.sessions.access import caller_of
 from enginehost.steps import Step, StepKind, outcome_of
+from enginehost.store.port import Owner
 from enginehost.trace_context import TraceContext
 from enginehost.values import decode, write
 
@@ -102,7 +104,8 @@ class Messages:
             raise InvalidRequest(
                 f"{routed.agent.name} is no agent of a host like this: it asks nobody to decide"
             )
-        step = host.steps.begin(StepKind.REQUEST, routed.agent.function, trace_of(headers))
+        about = _told_of(place, said, "" if is_own(host, routed.agent) else routed.agent.id)
+        step = host.steps.begin(StepKind.REQUEST, routed.agent.function, trace_of(headers), about=about)
         call = host.new_call(routed.agent.function, caller, TraceContext(step.trace, step.span))
         return _Question(said, routed, conversation, call, timeout, step)
 
@@ -216,6 +219,13 @@ class Messages:
             f"send its conversation_id and a decision to /v1/agents/{question.routed.agent.name}/messages"
         )
         return error
+
+
+def _told_of(place: tuple[Owner, str], said: Said, agent_id: str) -> dict[str, str]:
+    """What monitors are told of a request: enough to find what it goes on with, and nothing to do so by."""
+    owner, conversation = place
+    about = {"conversation": hidden(f"{owner.subject}\0{owner.tenant}\0{conversation}"), "agent_id": agent_id}
+    return about | ({"decision": str(said.decision.get("decision", ""))} if said.decision is not None else {})
 
 
 def _own_headers(question: _Question) -> HeaderList:

@@ -12,6 +12,7 @@ from enginehost import Caller
 from enginehost.errors import EngineUnavailable, InvalidArguments, InvalidRequest
 from enginehost.host import Host
 from enginehost.llm.message import Type
+from enginehost.serve.network import picture
 from enginehost.steps import Step, StepKind
 from enginehost.store.port import RunState
 from enginehost.trace_context import TRACE, TraceContext
@@ -108,6 +109,12 @@ async def test_a_decision_is_a_step_of_both_chains_which_name_each_other(
     one, other = [step for step in steps if step.kind is StepKind.CHOICE and step.name == "approve"]
     assert (one.trace, other.about["chain"]) == (7, f"{7:032x}")
     assert one.about["chain"] == f"{other.trace:032x}" == str(run.data["trace"]["id"])
+    here.write_down()
+    network = picture(here, ANN)
+    [decision] = network["decisions"]
+    assert (decision["chain"], decision["of"]) == (f"{7:032x}", f"{other.trace:032x}")
+    edges = {(one["from"], one["to"]): (one["errors"], one["waits"]) for one in network["edges"]}
+    assert edges["agent:primary", "agent:far.gardener"] == (0, 1), "by whatever name it was asked"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.host.databus.processes import line_of, running_program
 
 from enginehost import Caller
 from enginehost.agents.contract import UnknownOutcome
+from enginehost.agents.identity import owner_of
 from enginehost.host import Host
 from enginehost.llm.message import Type
 from enginehost.store.port import RunState
@@ -23,7 +24,8 @@ pytest.importorskip("cyclonedds")
 
 HANGING = "answers: [{reply: [{text: Once}, {hang: true}]}]\n"
 ANN = Caller("ann", face="http")
-Doomed = Callable[[], Awaitable[Any]]
+ANYBODY_ASKS = Caller("anonymous", authenticated=False, face="databus", agent="primary")
+Doomed = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
@@ -31,8 +33,9 @@ async def doomed(dds_domain: int, tmp_path: Path) -> AsyncIterator[Doomed]:
     """Starts a host in a process of its own whose agent begins to answer and never ends."""
     async with AsyncExitStack() as stack:
 
-        async def started() -> Any:
-            folder = write(tmp_path / "doomed" / "smss", HANGING, weatherman=WEATHERMAN)
+        async def started(*more: str) -> Any:
+            file = "\n".join((WEATHERMAN, *more))
+            folder = write(tmp_path / "doomed" / "smss", HANGING, weatherman=file)
             program = Path(__file__).with_name("host.py")
             words = (str(program), str(dds_domain), "far", str(folder), str(tmp_path / "doomed" / "state"))
             process = await stack.enter_async_context(running_program(*words))
@@ -106,10 +109,36 @@ async def test_a_call_that_may_be_repeated_waits_for_a_host_that_is_started_agai
     assert here.bus is not None
     bus = here.bus
     await until(lambda: not bus.agents())
-    await until(lambda: run.id and here.stats("far.weatherman").outcomes.get("outcome_unknown"))
+    await until(lambda: (stats := here.stats("far.weatherman")) and stats.outcomes.get("outcome_unknown"))
     await start("far", WEATHER, weatherman=WEATHERMAN)
     assert (await ended(session, run)).state is RunState.DONE
     assert await session.reply(run) == 'They say "Sunny in turn 1: how is it"'
+
+
+@pytest.mark.parametrize("streams", ["", "STREAM = true"])
+async def test_a_host_that_is_back_goes_on_with_the_turn_and_the_repeated_call_gets_its_answer(
+    start: StartHost, doomed: Doomed, streams: str
+) -> None:
+    process = await doomed(streams)
+    wanted = f"ON_UNKNOWN_OUTCOME = {UnknownOutcome.RETRY}"
+    here = await start("near", PRIMARY, primary=agent("primary", "TOOLS = *", wanted))
+    await sees(here, "weatherman")
+    session, run = await begun(here)
+    process.kill()
+    back = await start("doomed", WEATHER, bus={"service": "far"}, weatherman=WEATHERMAN + streams)
+    assert (await ended(session, run)).state is RunState.DONE
+    assert "Sunny in turn 1: how is it" in await session.reply(run)
+    [turn] = await turns_of(back)
+    assert (turn.state, turn.epoch) == (RunState.DONE, 2), "the dead process's turn, and no second one"
+
+
+async def turns_of(host: Host) -> list[Any]:
+    """All turns in a host's database."""
+    agents = await host.agents()
+    found = list[Any]()
+    for told in await agents.sessions(ANYBODY_ASKS):
+        found += await agents.store.runs(told.id, owner_of(ANYBODY_ASKS))  # type: ignore[attr-defined]
+    return found
 
 
 async def test_a_call_that_may_be_repeated_is_made_again_by_itself(start: StartHost, doomed: Doomed) -> None:

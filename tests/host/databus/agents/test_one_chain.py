@@ -9,12 +9,25 @@ from typing import Any
 
 from enginehost.cli.monitor.watching import Watched
 from enginehost.databus import DatabusConfig
-from enginehost.databus.heard_events import TOPICS_HEARD, heard
+from enginehost.databus.heard_events import TOPICS_HEARD, Heard, heard
 from enginehost.databus.transports import load_cyclone
 from enginehost.genesis import Interface
-from enginehost.monitoring.seen import Node, tree_of
+from enginehost.monitoring.seen import Node, Seen, tree_of
 
 from .conftest import PRIMARY, WEATHER, agent, known, until
+
+
+class Noted(Watched):
+    """Keeps what begins, too: at the end more is known of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[Seen] = []
+
+    def take(self, one: Heard) -> Heard | None:
+        if isinstance(one, Seen) and not one.outcome:
+            self.begun.append(one)
+        return super().take(one)
 
 
 def listen(domain: int, watched: Watched, stop: threading.Event) -> None:
@@ -39,7 +52,7 @@ async def test_a_question_is_one_chain_from_the_interface_to_the_last_model(
     primary = agent("primary", "AGENTS = weather", "DEFAULT_CAPABLE = true")
     near = await start("near", PRIMARY, primary=primary)
     await known(near, "get_weather_info")
-    watched, stop = Watched(), threading.Event()
+    watched, stop = Noted(), threading.Event()
     listening = asyncio.create_task(asyncio.to_thread(listen, dds_domain, watched, stop))
     try:
         async with Interface("desk", domain=dds_domain) as ui:
@@ -66,6 +79,8 @@ async def test_a_question_is_one_chain_from_the_interface_to_the_last_model(
     assert not [one for one in told if one.given or one.gave], "what was said is told nobody unasked"
     assert "They say" not in repr(told)
     assert all(one.outcome == "ok" and one.seconds >= 0 for one in told)
+    models = [one.name for one in watched.begun if one.kind == "model"]
+    assert set(models) == {"actor"}, "whose host dies meanwhile is known by name"
     asked = ("request", "call", "turn")
     assert found[(*asked, "model")] == 2
     assert found[(*asked, "agent", "call", "call", "turn", "model")] == 1
