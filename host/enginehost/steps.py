@@ -136,15 +136,11 @@ class Steps:
         """A step around the code of a ``with``; what happens in it belongs below it."""
         step = self.begin(kind, name, here(), **more)
         token = TRACE.set(below(step, here().sampled))
-        outcome = "ok"
-        try:
-            yield step
-        except BaseException as error:
-            outcome = outcome_of(error)
-            raise
-        finally:
-            TRACE.reset(token)
-            self.end(step, outcome)
+        with telling(lambda outcome: self.end(step, outcome)):
+            try:
+                yield step
+            finally:
+                TRACE.reset(token)
 
 
 def here() -> TraceContext:
@@ -156,6 +152,19 @@ def here() -> TraceContext:
 def below(step: Step, sampled: bool = True) -> TraceContext:
     """Where what happens within a step is."""
     return TraceContext(step.trace, step.span, sampled)
+
+
+@contextmanager
+def telling(tell: Callable[[str], None]) -> Generator[None]:
+    """Tell how the code of a ``with`` ends: ``ok``, or as :func:`outcome_of` has it."""
+    outcome = "ok"
+    try:
+        yield
+    except BaseException as error:
+        outcome = outcome_of(error)
+        raise
+    finally:
+        tell(outcome)
 
 
 def outcome_of(error: BaseException) -> str:

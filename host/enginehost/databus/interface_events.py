@@ -27,7 +27,7 @@ from enginehost.databus.port import Transport
 from enginehost.databus.types import CHAIN_EVENT, COMPONENT_LIFECYCLE_EVENT, MONITORING_EVENT
 from enginehost.databus.unified import CHAIN, EVENT, unified
 from enginehost.errors import ERROR_TABLE
-from enginehost.steps import StepKind, outcome_of
+from enginehost.steps import StepKind, telling
 from enginehost.values import encode
 
 WORDS_HERE = WORDS[StepKind.REQUEST]
@@ -78,14 +78,12 @@ class InterfaceEvents:
         self._look()
         began = time.monotonic()
         self._asked(START, call, agent_id, "ok", 0.0)
-        outcome = "ok"
-        try:
-            yield
-        except BaseException as error:
-            outcome = outcome_of(error)
-            raise
-        finally:
+
+        def ended(outcome: str) -> None:
             self._asked(COMPLETE, call, agent_id, outcome, time.monotonic() - began)
+
+        with telling(ended):
+            yield
 
     async def _keep_looking(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from enginehost.call import Call
 from enginehost.databus import DatabusConfig
 from enginehost.databus.transports import load_cyclone
 from enginehost.databus.types import CHAIN_EVENT
+from enginehost.host import Host
 from enginehost.monitoring.database import Recorded, latest, steps_of
 from enginehost.monitoring.decisions import Linked, linked
 from enginehost.monitoring.why import cause_of
@@ -33,6 +34,14 @@ RULES = {
         {"subjects": ["eve"], "allow": "view", "functions": ["adder"]},
     ],
 }
+
+
+async def two(start: StartHost, **more: Any) -> tuple[Host, Host]:
+    """A host, and one elsewhere whose weatherman it sees."""
+    far = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
+    near = await start("near", SUMS, **more)
+    await sees(near, "weatherman")
+    return near, far
 
 
 async def follow(client: httpx2.AsyncClient, path: str, **options: Any) -> AsyncGenerator[tuple[str, Any]]:
@@ -56,9 +65,7 @@ async def asked(
 
 
 async def test_agents_of_this_host_and_of_others_are_listed_and_asked(start: StartHost, client: Any) -> None:
-    far = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS, adder=ADDER)
-    await sees(near, "weatherman")
+    near, far = await two(start, adder=ADDER)
     http = await client(near)
     listed = (await http.get("/v1/agents")).json()["agents"]
     assert [(one["name"], one["service"], one["local"]) for one in listed] == [
@@ -91,9 +98,7 @@ async def test_agents_of_this_host_and_of_others_are_listed_and_asked(start: Sta
 async def test_a_routed_question_says_who_answered_and_why_and_its_conversation_goes_on(
     start: StartHost, client: Any
 ) -> None:
-    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS, adder=ADDER)
-    await sees(near, "weatherman")
+    near, _ = await two(start, adder=ADDER)
     http = await client(near)
     first = await asked(http, "/messages", message="does it rain?")
     assert (first["agent"]["name"], first["routed"]["by"]) == ("weatherman", "classifier")
@@ -109,9 +114,7 @@ async def test_a_routed_question_says_who_answered_and_why_and_its_conversation_
 
 
 async def test_an_answer_comes_as_events_where_they_are_asked_for(start: StartHost, client: Any) -> None:
-    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS)
-    await sees(near, "weatherman")
+    near, _ = await two(start)
     http = await client(near)
     options = {
         "method": "POST",
@@ -143,9 +146,7 @@ async def test_a_request_is_the_first_step_of_its_chain(start: StartHost, client
 async def test_the_network_shows_an_agent_of_another_host_once_and_where_it_is(
     start: StartHost, client: Any
 ) -> None:
-    far = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS)
-    await sees(near, "weatherman")
+    near, far = await two(start)
     http = await client(near)
     await asked(http, "/weatherman/messages", message="rain?")
     near.write_down()
@@ -158,9 +159,7 @@ async def test_the_network_shows_an_agent_of_another_host_once_and_where_it_is(
 async def test_a_chain_that_waits_at_another_host_is_ok_when_it_was_decided_and_both_are_linked(
     start: StartHost, client: Any
 ) -> None:
-    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS, settings={"record_chains": "on"})
-    await sees(near, "weatherman")
+    near, _ = await two(start, settings={"record_chains": "on"})
     http, path = await client(near), "/v1/agents/weatherman/messages"
     waits = await http.post(path, json={"message": "wipe it", "conversation_id": "mine"})
     assert waits.status_code == 409
@@ -197,9 +196,7 @@ async def test_a_chain_that_waits_at_another_host_is_ok_when_it_was_decided_and_
 async def test_monitors_are_told_which_agent_of_another_host_is_asked(
     start: StartHost, client: Any, dds_domain: int
 ) -> None:
-    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS)
-    await sees(near, "weatherman")
+    near, _ = await two(start)
     bus = near.bus
     assert bus is not None
     [agent] = [one for one in bus.agents() if one.name == "weatherman"]
@@ -290,9 +287,7 @@ async def test_a_conversation_of_another_agent_of_the_host_is_refused(start: Sta
 
 
 async def test_the_policy_decides_who_sees_and_asks_which_agent(start: StartHost, client: Any) -> None:
-    await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS, adder=ADDER, settings={"tokens": TOKENS, "policy": RULES})
-    await sees(near, "weatherman")
+    near, _ = await two(start, adder=ADDER, settings={"tokens": TOKENS, "policy": RULES})
     ann, bob, eve, nobody = [await client(near, token) for token in ("a" * 40, "b" * 40, "e" * 40, "")]
     seen = (await eve.get("/v1/agents")).json()["agents"]
     assert [one["name"] for one in seen] == ["adder"]
@@ -334,9 +329,7 @@ async def test_what_a_body_may_not_say_is_told(
 async def test_an_agent_whose_host_goes_while_it_answers_is_a_clear_error(
     start: StartHost, client: Any
 ) -> None:
-    far = await start("far", WEATHER, weatherman=WEATHERMAN, wipe=WIPE)
-    near = await start("near", SUMS)
-    await sees(near, "weatherman")
+    near, far = await two(start)
     http = await client(near)
     path, body = "/v1/agents/weatherman/messages", {"message": "slowly"}
     options = {"method": "POST", "json": body, "headers": {"accept": "text/event-stream"}}

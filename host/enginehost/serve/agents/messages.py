@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from enginehost.serve.events import QUIET_SECONDS, EventStream
 from enginehost.serve.problem import HeaderList, refuse, respond
 from enginehost.serve.request import timeout_of, trace_of, wants_events
 from enginehost.serve.sessions.access import caller_of
-from enginehost.steps import Step, StepKind, outcome_of
+from enginehost.steps import Step, StepKind, telling
 from enginehost.store.port import Owner
 from enginehost.trace_context import TraceContext
 from enginehost.values import decode, write
@@ -173,17 +173,9 @@ class Messages:
                 async for item in items:
                     yield item
 
-    @contextmanager
-    def _told(self, question: _Question) -> Generator[None]:
+    def _told(self, question: _Question) -> AbstractContextManager[None]:
         """Tell monitors how the request ends."""
-        outcome = "ok"
-        try:
-            yield
-        except BaseException as error:
-            outcome = outcome_of(error)
-            raise
-        finally:
-            self._host.steps.end(question.step, outcome)
+        return telling(lambda outcome: self._host.steps.end(question.step, outcome))
 
     async def _whole(self, question: _Question) -> str:
         token = DECISION.set(question.said.decision)
