@@ -90,6 +90,11 @@ $(PEERS)/%/installed: pyproject.toml $(BIN)/python
 	  $(BIN)/python -m pip --python $(@D)/bin/python install --quiet --group peer-$* && touch $@ || \
 	  echo "$* could not be installed (can a package registry be reached?): the benchmarks leave it out" >&2
 
+# The conformance suite of MCP, with a Node that is new enough for it.
+$(PEERS)/mcp-conformance/installed:
+	npm install --silent --no-audit --no-fund --prefix $(@D) node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12
+	touch $@
+
 $(PEERS)/demo-agent/ready: pyproject.toml plugins/enginehost-openai/pyproject.toml $(BIN)/python
 	test -x $(@D)/bin/python || $(BIN)/python -m venv --without-pip $(@D)
 	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --editable . --editable plugins/enginehost-openai

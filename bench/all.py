@@ -16,6 +16,7 @@ from pathlib import Path
 BENCHMARKS = (
     "host_call",
     "http_call",
+    "mcp_calls",
     "rest_calls",
     "worker_calls",
     "load_files",

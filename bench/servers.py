@@ -50,6 +50,26 @@ def bare() -> Any:
     return Starlette(routes=[Route("/v1/functions/add", add, methods=["POST"])])
 
 
+def bare_mcp() -> Any:
+    """A route of Starlette that gives the very bytes that the host's ``tools/call`` gives."""
+    import orjson
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def call(request: Request) -> Response:
+        body = orjson.loads(await request.body())
+        given = body["params"]["arguments"]
+        found = given["a"] + given["b"]
+        content = [{"type": "text", "text": str(found)}]
+        result = {"content": content, "structuredContent": {"result": found}}
+        answer = {"jsonrpc": "2.0", "id": body["id"], "result": result}
+        return Response(orjson.dumps(answer), media_type="application/json")
+
+    return Starlette(routes=[Route("/mcp", call, methods=["POST"])])
+
+
 def service() -> Any:
     """What REST functions call: any path, ``a`` and ``b`` in the query."""
     from starlette.applications import Starlette
@@ -96,7 +116,14 @@ def fastmcp() -> Any:
     return server.http_app(stateless_http=True, json_response=True)
 
 
-APPS = {"bare": bare, "bare, one write": bare, "service": service, "fastapi": fastapi, "fastmcp": fastmcp}
+APPS = {
+    "bare": bare,
+    "bare, one write": bare,
+    "bare mcp": bare_mcp,
+    "service": service,
+    "fastapi": fastapi,
+    "fastmcp": fastmcp,
+}
 
 ENGINES = {
     "host": ("LocalPython in the host", "add_async"),

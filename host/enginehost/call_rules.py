@@ -41,6 +41,10 @@ _EXAMPLES: Mapping[str, str] = {
 _LONGEST_COMPARED = 100
 _NO_LIMITS = Limits()
 _LIMIT_KEYS = ("TIMEOUT_SECONDS", "MAX_CONCURRENCY", "QUEUE_LIMIT", "RATE_LIMIT", "MAX_RESULT_BYTES")
+_RESOURCE = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]|\{[A-Za-z_][A-Za-z0-9_]*\}){1,2000}"
+    r"(?: +[a-z]+/[A-Za-z0-9.+-]+)?"
+)
 _CALLER_VALUE = re.compile(r"\$caller(?:\.|$)")
 
 
@@ -113,6 +117,22 @@ def read_approval(declaration: Declaration) -> Approval:
         declaration.error("APPROVAL", "bad-approval", message, hint)
     # what was meant as a guard must not open the door by a slip of the pen
     return approval or Approval.ALWAYS
+
+
+def read_mcp(declaration: Declaration) -> str:
+    """What the function is for clients of MCP (``FUNCTION_MCP``); empty: a tool."""
+    key = "FUNCTION_MCP"
+    text = declaration.words(key)
+    if text.lower() in ("", "tool"):
+        return ""
+    if text.lower() == "prompt":
+        return "prompt"
+    if _RESOURCE.fullmatch(text) is None:
+        message = f"{key} has to be tool, prompt or the URI of a resource{declaration.quote(key)}"
+        hint = "write docs://orders/{id}, perhaps with a media type after it: docs://orders/{id} text/html"
+        declaration.error(key, "bad-mcp", message, hint)
+        return ""
+    return text
 
 
 def read_bind(declaration: Declaration) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from enginehost.call import CURRENT, Call, Waited, current_call
 from enginehost.errors import ConfigError, EngineUnavailable
 from enginehost.function import Approval, Function, Limits, Run, RunMode, run_mode
+from enginehost.questions import Question, form, roots, sample
 from enginehost.signature import Annotations, FunctionSignature, without_parameters
 
 if TYPE_CHECKING:
@@ -425,10 +426,14 @@ __all__ = [
     "HostAccess",
     "IFunctionEngine",
     "Limits",
+    "Question",
     "Run",
     "RunMode",
     "Waited",
     "current_call",
+    "form",
     "make_engine",
+    "roots",
     "run_mode",
+    "sample",
 ]

@@ -217,9 +217,13 @@ class InvalidRequest(EngineHostError):
 
 
 class Unauthorized(EngineHostError):
-    """The caller gave no proof of who they are, or one that does not hold."""
+    """The caller gave no proof of who they are, or one that does not hold.
+
+    ``challenge`` is how HTTP asks for one (``WWW-Authenticate``).
+    """
 
     code = "unauthorized"
+    challenge: str = 'Bearer realm="enginehost"'
 
 
 class Forbidden(EngineHostError):

@@ -31,9 +31,9 @@ class RunMode(StrEnum):
 
 
 class Approval(StrEnum):
-    """When a person should say yes before an agent's call runs (``APPROVAL``): a statement for clients.
+    """When a person has to say yes before the call of an agent, or of a client of MCP, runs (``APPROVAL``).
 
-    The host shows it and asks nobody.
+    For other clients it is a statement: the host shows it and asks nobody.
     """
 
     NEVER = "never"

@@ -25,13 +25,15 @@ COMMON_KEYS: Mapping[str, str] = {
     "functions on every face.",
     "FUNCTION_BIND": "JSON object: parameters that the host fills in (constants, ${secret:…}, "
     "$caller.subject); they stand in no spec.",
+    "FUNCTION_MCP": "What the function is for MCP's clients: tool (the default), prompt, or the URI of a "
+    "resource ({parameter} in it makes a template), after which its media type may stand.",
     "TIMEOUT_SECONDS": "Longest time of one call, in seconds.",
     "MAX_CONCURRENCY": "Calls that may run at once.",
     "QUEUE_LIMIT": "Calls that may wait for one of those.",
     "RATE_LIMIT": "Calls per time: 100/s, 20/minute, 5/h.",
     "MAX_RESULT_BYTES": "Largest result, in bytes of JSON.",
-    "APPROVAL": "When a person should agree before an agent's call runs: never, always, destructive "
-    "(SEMOSS: auto, ask, yesno, disabled). A statement for clients: the host shows it and asks nobody.",
+    "APPROVAL": "When a person has to agree before a call of an agent or an MCP client runs: never, always, "
+    "destructive (SEMOSS: auto, ask, yesno, disabled). For other clients a statement: the host shows it.",
 }
 """Keys of every engine with their meaning."""
 
@@ -60,7 +62,7 @@ CHAT_TYPE CONTEXT_WINDOW MAX_INPUT_TOKENS MODEL_BRAND CAPABILITY
 PUBLIC_KEYS: tuple[str, ...] = (
     *("ENGINE", "ENGINE_ALIAS", "ENGINE_DISPLAY_NAME", "NAME"),
     *("FUNCTION_NAME", "FUNCTION_DESCRIPTION", "FUNCTION_PARAMETERS", "FUNCTION_REQUIRED_PARAMETERS"),
-    *("FUNCTION_RESULT", "FUNCTION_ANNOTATIONS", "FUNCTION_TAGS"),
+    *("FUNCTION_RESULT", "FUNCTION_ANNOTATIONS", "FUNCTION_TAGS", "FUNCTION_MCP"),
 )
 """Keys whose values every caller reads."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from enginehost.call_rules import read_approval, read_bind, read_limits
+from enginehost.call_rules import read_approval, read_bind, read_limits, read_mcp
 from enginehost.diagnostics import Severity
 from enginehost.engine import Approval, Limits
 from enginehost.given_schema import TYPE_HINT, default_fits, schema_fault, with_json_types
@@ -75,6 +75,7 @@ def read_signature(
         if "FUNCTION_ANNOTATIONS" in declaration
         else _NO_ANNOTATIONS,
         tags=_read_tags(declaration) if "FUNCTION_TAGS" in declaration else (),
+        mcp=read_mcp(declaration) if "FUNCTION_MCP" in declaration else "",
     )
     _check_defaults(declaration, signature.parameters)
     unread = any(map(declaration.is_unresolved, ("FUNCTION_NAME", "FUNCTION_TAGS")))

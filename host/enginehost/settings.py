@@ -26,6 +26,7 @@ from enginehost.auth_settings import OidcSettings, TokenSettings, UserPath, at_h
 from enginehost.checked_model import Section, checked, joined
 from enginehost.database_place import DATABASE_HINT, read_place
 from enginehost.errors import ConfigError
+from enginehost.mcp_settings import McpSettings
 from enginehost.policy_rules import Patterns, PolicyRules, Word, Words, split_commas
 from enginehost.settings_layers import (
     PREFIX,
@@ -337,6 +338,7 @@ class HostSettings(Section):
     http: HttpSettings = Field(
         default=HttpSettings(), description="The HTTP face; off, or HOST:PORT, will do."
     )
+    mcp: McpSettings = Field(default=McpSettings(), description="The MCP face; off will do.")
     databus: DatabusSettings = Field(default=DatabusSettings(), description="The databus face; off will do.")
     drain_seconds: float = Field(
         default=10, ge=0, allow_inf_nan=False, description="How long running calls may go on at a stop."

@@ -40,7 +40,9 @@ class FunctionSignature:
     ``parameters`` is always an object schema: ``{"type": "object", "properties": …}`` with
     ``required`` and further keywords as given. ``result`` is the schema of the result, ``None`` when
     unknown. ``streaming`` functions answer with a sequence of items, each of which ``result``
-    describes. Bound parameters (``FUNCTION_BIND``) are already taken out.
+    describes. Bound parameters (``FUNCTION_BIND``) are already taken out. ``mcp`` says what it is for clients
+    of MCP: empty a tool, ``prompt`` a prompt, else the URI (or URI template) of a resource, after which its
+    media type may stand.
     """
 
     name: str
@@ -50,6 +52,7 @@ class FunctionSignature:
     annotations: Annotations = field(default_factory=Annotations)
     streaming: bool = False
     tags: tuple[str, ...] = ()
+    mcp: str = ""
 
     @property
     def properties(self) -> Mapping[str, Any]:

@@ -326,7 +326,7 @@ def follow(tmp_path: Path, dds_domain: int, models: int) -> Iterator[Callable[[s
     sites: list[Site] = []
 
     def through(page: str) -> None:
-        words = ("cyclonedds", "--bus", "import Client", "enginehost databus", "enginehost monitor")
+        words = ("cyclonedds", "--bus", "databus import Client", "enginehost databus", "enginehost monitor")
         bus = any(word in page for word in words)
         if bus:
             pytest.importorskip("cyclonedds")

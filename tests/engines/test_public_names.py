@@ -54,9 +54,17 @@ PUBLIC = {
 }
 FOR_PLUGINS = PUBLIC | {"enginehost.databus", "enginehost.databus.types", "enginehost.hooks"}
 """Beside engines a plugin adds transports and what else the hooks say."""
+HOST = ROOT / "host" / "enginehost"
+OWN = {
+    f"enginehost.{'.'.join(path.relative_to(HOST).with_suffix('').parts).removesuffix('.__init__')}"
+    for folder in ("client", "integrations")
+    for path in (HOST / folder).rglob("*.py")
+}
+"""The modules of what stands beside the host's floors: they know each other."""
 SOURCES = [
     *((path, PUBLIC) for folder in ("engines", "smss") for path in (ROOT / folder).rglob("*.py")),
     *((path, FOR_PLUGINS) for path in (ROOT / "plugins").rglob("*.py")),
+    *((path, PUBLIC | OWN) for name in ("client", "integrations") for path in (HOST / name).rglob("*.py")),
 ]
 OF_EVERY_MODULE = {"__file__", "__version__"}
 
@@ -117,7 +125,7 @@ def test_only_public_names_are_used(path: Path, public: set[str]) -> None:
 
 def test_there_is_something_to_look_at() -> None:
     folders = {path.relative_to(ROOT).parts[0] for path, _ in SOURCES}
-    assert folders == {"engines", "plugins", "smss"}
+    assert folders == {"engines", "host", "plugins", "smss"}
 
 
 @pytest.mark.parametrize(

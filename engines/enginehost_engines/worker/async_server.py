@@ -183,7 +183,7 @@ class AsyncServer:
         finally:
             value.close()
 
-    def _log(self, call_id: int, level: int, text: str) -> None:
+    def _log(self, call_id: int, level: int, text: Any) -> None:
         payload = log_payload(level, text)
         if threading.get_ident() == self._thread:
             self._send(LOG, call_id, payload)

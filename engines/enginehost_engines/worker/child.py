@@ -12,7 +12,7 @@ from typing import Any
 from enginehost.errors import EngineHostError
 from enginehost.tracebacks import author_traceback, cause_traceback, place_of
 from enginehost.values import pack, unpack
-from enginehost_engines.worker import forks, memory_guard
+from enginehost_engines.worker import calls, forks, memory_guard
 from enginehost_engines.worker.area import NOWHERE, Area
 from enginehost_engines.worker.imports import Imports
 from enginehost_engines.worker.output import Output
@@ -73,7 +73,7 @@ class Channel:
         except ConnectionError:
             raise HostGone from None
 
-    def send_log(self, call_id: int, level: int, text: str) -> None:
+    def send_log(self, call_id: int, level: int, text: Any) -> None:
         """Send what a call printed; into the void where the host is gone."""
         with suppress(HostGone):
             self.send(LOG, call_id, log_payload(level, text))
@@ -100,10 +100,10 @@ class Channel:
             return 0
 
 
-def log_payload(level: int, text: str) -> bytes:
-    """The payload of a LOG frame."""
+def log_payload(level: int, text: Any) -> bytes:
+    """The payload of a LOG frame. What is no text is told to the caller, and has to have a JSON form."""
     with memory_guard.lifted:
-        return pack([level, _valid(text)])
+        return pack([level, _valid(text) if isinstance(text, str) else text])
 
 
 def describe(error: BaseException, traceback: str | None = None) -> bytes:
@@ -153,6 +153,7 @@ def serve(sock: socket.socket, area: int) -> None:
     imports = Imports([*order["folders"], order["root"]], order.get("script", ""))
     output = Output(channel.send_log)
     output.install(order["level"])
+    calls.tell = output.tell
     if order["concurrent"]:
         from enginehost_engines.worker.async_server import serve_concurrently
 

@@ -10,6 +10,7 @@ from typing import Any
 from enginehost.engine import RunMode, Waited, current_call
 from enginehost.errors import InvalidArguments
 from enginehost.values import LARGE, MalformedJson, NotJson, aside, pack, unpack
+from enginehost_engines.worker.calls import with_asked
 from enginehost_engines.worker.crossing import call_frame
 from enginehost_engines.worker.group import Group, Listener
 from enginehost_engines.worker.lanes import Lanes
@@ -97,6 +98,7 @@ class WorkerClient:
         ``name`` is what callers know it by, ``about`` what it may know of the call.
         """
         current = current_call()
+        about = with_asked(about, current)
         sent = function, arguments, name, about, current.max_result_bytes if current is not None else None
         is_large = current is not None and current.large
         payload = await aside(_payload, *sent) if is_large else _payload(*sent)
@@ -121,6 +123,7 @@ class WorkerClient:
     ) -> AsyncGenerator[Any, None]:
         """The items of a function as they come; leaving early ends it."""
         current = current_call()
+        about = with_asked(about, current)
         sent = function, arguments, name, about, current.max_result_bytes if current is not None else None
         is_large = current is not None and current.large
         payload = await aside(_payload, *sent) if is_large else _payload(*sent)

@@ -27,6 +27,7 @@ from enginehost.engine import (
     make_engine,
 )
 from enginehost.errors import ConfigError, UnknownFunction
+from enginehost_engines.worker.calls import filled
 from enginehost_engines.worker.targets import Target
 
 
@@ -80,7 +81,7 @@ class EngineClass(Target):
         found = self._functions.get(function)
         if found is None:
             raise UnknownFunction(function)
-        current = _call(function, call or {})
+        current = filled(_call(function, call or {}), call or {})
         CURRENT.set(current)
         return found.run(arguments, current)
 

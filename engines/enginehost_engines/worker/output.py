@@ -19,7 +19,10 @@ MOST_BYTES = 256 * 1024
 _MOST_CALLS = 10_000
 """Calls of which is remembered what they printed: threads may print for one that is long over."""
 
-SendLog = Callable[[int, int, str], None]
+TELLING = 0
+"""The level of what is for the caller, not for the log."""
+
+SendLog = Callable[[int, int, Any], None]
 """Sends ``(call id, level, text)``."""
 
 
@@ -54,6 +57,14 @@ class Output:
         self._sent[call_id] = before + len(text)
         if before < MOST_BYTES:
             self._send(call_id, level, text[: MOST_BYTES - before].rstrip("\n"))
+
+    def tell(self, told: dict[str, Any]) -> None:
+        """Tell the caller of the current call something, within the call's allowance."""
+        call_id = CALL_ID.get()
+        before = self._sent.get(call_id, 0)
+        self._sent[call_id] = before + len(str(told))
+        if call_id and before < MOST_BYTES:
+            self._send(call_id, TELLING, told)
 
     def ended(self, call_id: int) -> None:
         """The call is over: send what is buffered, say what was dropped."""

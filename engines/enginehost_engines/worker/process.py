@@ -19,6 +19,7 @@ from enginehost_engines.worker.connection import Connection
 from enginehost_engines.worker.failures import died, exit_reason, failure, load_failure
 from enginehost_engines.worker.memory import MB, own_bytes, tree_uses
 from enginehost_engines.worker.orphans import new_mark, orphans_of
+from enginehost_engines.worker.output import TELLING
 from enginehost_engines.worker.raw_output import LogBudget, RawOutput
 from enginehost_engines.worker.replies import Reply
 from enginehost_engines.worker.spawn import spawn
@@ -230,8 +231,14 @@ class Worker:
 
     def _log(self, call_id: int, payload: bytes) -> None:
         level, text = unpack(payload)
-        if self._budget.allows(len(text)):
+        if level == TELLING:
+            self._tell(text, self._replies.get(call_id))
+        elif self._budget.allows(len(text)):
             self._log_lines(level, text, self._replies.get(call_id))
+
+    def _tell(self, told: Any, reply: Reply | None) -> None:
+        if reply is not None and reply.call is not None and reply.call.tell is not None:
+            reply.call.tell(told)
 
     def _log_raw(self, text: str) -> None:
         """What no call is named for is that of the one which runs, where there is but one."""

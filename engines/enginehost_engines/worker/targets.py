@@ -14,6 +14,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from enginehost_engines.worker.calls import ASKED, enter
+
 
 class Target:
     """Something loaded whose functions are called by name.
@@ -64,6 +66,7 @@ class Script(Target):
 
     def __init__(self, script: Path, text: bytes, init: str, texts: Mapping[str, str]) -> None:
         os.chdir(script.parent)
+        self._text = text
         self.module = run_script(script, text, module_name(script))
         run_init(self.module, init, texts)
 
@@ -77,7 +80,12 @@ class Script(Target):
     def invoke(self, function: str, arguments: dict[str, Any], call: Mapping[str, Any] | None) -> Any:
         """Call the script's function; ``call`` says what its parameters ask for beyond JSON."""
         found = find_function(self.module, function)
-        if call is not None:
+        asked = None
+        if call is not None and ASKED in call:
+            call = dict(call)
+            asked = call.pop(ASKED)
+        enter(function, asked, self._text)
+        if call:
             from enginehost_engines.worker.arguments import call_with
 
             return call_with(found, arguments, **call)

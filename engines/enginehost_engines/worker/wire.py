@@ -14,7 +14,8 @@
                     RESULT, END, ERROR
                     ITEMS    an array of one or more items
                     CANCELLING  a CANCEL was heard (the worker is not stuck)
-                    LOG      [level, text] of the call with this id (0: of none)
+                    LOG      [level, text] of the call with this id (0: of none); or [0, what it tells
+                             its caller]
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ class HostCommands(Commands):
         "doctor": "Say in one page what is wrong here and how to mend it.",
         "plugins": "List the plugins and the kinds of engine they provide.",
         "policy": "Explain who may view and call what.",
+        "mcp": "Serve a folder to the MCP client that starts this, over stdin and stdout.",
         "databus": "Look at the databus: who and what is on it, and what is wrong.",
         "monitor": "Watch who is on the databus and what they do.",
         "chains": "List the latest recorded chains, for `replay` and `why`.",

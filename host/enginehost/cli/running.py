@@ -50,7 +50,7 @@ def run_host(folder: Path, settings: HostSettings) -> int:
         _shut_out_debuggers()
     send_last_traces = telemetry.start()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(folder, settings, log))
     finally:
         send_last_traces()
@@ -61,7 +61,8 @@ async def _serve(folder: Path, settings: HostSettings, log: Log) -> None:
     await _Running(folder, settings, log).serve()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -20,6 +20,7 @@ from enginehost.caller import Caller, anonymous
 from enginehost.errors import EngineHostError, Unauthorized
 from enginehost.serve.execute import Exchange
 from enginehost.serve.gate import Gate, cors, header_fields, preflight
+from enginehost.serve.mcp import McpHttp, invalid_token
 from enginehost.serve.problem import HttpRefusal, refuse, respond
 from enginehost.serve.request import kind_in, trace_of
 from enginehost.serve.routes import Routes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from enginehost.host import Host
 
 FUNCTIONS = "/v1/functions/"
+MCP = "/mcp"
 SEMOSS, EXECUTE = "/api/function-", "/execute"
 PROBES = frozenset({"/healthz", "/readyz"})
 """Open to whoever reaches the port: probes show no token, and name the host by its address."""
@@ -51,8 +53,11 @@ class HttpFace:
         self._host = host
         self._gate = Gate(address, http.allowed_hosts, http.allowed_origins)
         self._authenticator = Authenticator(host.settings)
-        self._anonymous = anonymous("http", may_prove=host.settings.authenticates)
+        self._nobody = {
+            face: anonymous(face, may_prove=host.settings.authenticates) for face in ("http", "mcp")
+        }
         self._max_body_bytes = int(http.max_body_bytes)
+        self._mcp = McpHttp(host, self._authenticator)
         self._router = Router(Routes(host).all(), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,8 +67,9 @@ class HttpFace:
             return
         origin: bytes | None = None
         caller: Caller | None = None
+        path: str = scope["path"]
+        headers: dict[bytes, bytes] = {}
         try:
-            path: str = scope["path"]
             headers = header_fields(scope["headers"], scope["http_version"])
             if path not in PROBES:
                 origin = self._gate.check(headers)
@@ -71,9 +77,13 @@ class HttpFace:
                     await respond(send, 204, preflight(origin), b"")
                     return
                 proof = headers.get(b"authorization")
-                caller = self._anonymous if proof is None else await self._caller(proof)
+                face = "mcp" if path == MCP else "http"
+                caller = self._nobody[face] if proof is None else await self._caller(proof, face)
             else:
-                caller = self._anonymous
+                caller = self._nobody["http"]
+            if path == MCP:
+                await self._mcp(scope, headers, caller, origin, receive, send)
+                return
             exchange = Exchange(self._host, caller, headers, origin, receive, send, self._max_body_bytes)
             if scope["method"] == "POST" and path.startswith(FUNCTIONS):
                 query: bytes = scope["query_string"]
@@ -82,6 +92,8 @@ class HttpFace:
                 await self._route(scope, receive, send, exchange)
         except EngineHostError as error:
             if caller is None:
+                if path == MCP and isinstance(error, Unauthorized):
+                    error.challenge = invalid_token(self._host, scope, headers)
                 await self._turn_away(scope, send, error, origin)
             else:
                 await refuse(send, as_told(error, caller), cors(origin))
@@ -99,15 +111,15 @@ class HttpFace:
             return
         arrived = trace_of(dict(scope["headers"]))
         peer = format_address(*scope["client"]) if scope.get("client") else ""
-        call = self._host.new_call(name or "", self._anonymous, arrived)
+        call = self._host.new_call(name or "", self._nobody["http"], arrived)
         self._host.refuse(call, error, peer=peer)
         call_id = call.call_id
         await refuse(send, error, [(b"x-call-id", call_id.encode()), *cors(origin)], call_id)
 
-    async def _caller(self, proof: bytes) -> Caller:
+    async def _caller(self, proof: bytes, face: str) -> Caller:
         header = proof.decode("latin-1")
-        caller = self._authenticator.authenticate_now(header, "http")
-        return await self._authenticator.authenticate(header, "http") if caller is None else caller
+        caller = self._authenticator.authenticate_now(header, face)
+        return await self._authenticator.authenticate(header, face) if caller is None else caller
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         scope["app"] = self  # has Starlette raise for 404 and 405 rather than answer in plain text

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import enginehost
-from enginehost.caller import Caller
+from enginehost.caller import Caller, anonymous
 from enginehost.catalog import Entry
 from enginehost.errors import ERROR_TABLE
 from enginehost.serve.agents.openapi import agent_paths, agent_schemas
-from enginehost.serve.agents.seen import agents_seen
+from enginehost.serve.agents.seen import agents_callable, agents_seen
+from enginehost.serve.catalog_openapi import OPEN, catalog_paths
 from enginehost.serve.sessions.openapi import session_paths, session_schemas
 from enginehost.serve.views import function_path
 from enginehost.values import write
@@ -53,14 +54,21 @@ _PROBLEM = {
 }
 
 
-class Talks(NamedTuple):
-    """Which conversations there are: sessions with agents of this host, questions to agents of any."""
+class Shown(NamedTuple):
+    """What the document tells of beside functions, and what needs no token.
+
+    ``sessions`` with agents of this host, questions to ``agents`` of any, and whether anonymous callers may
+    ask one (``asking``); ``routes``: those that call nothing; ``functions`` that anonymous callers may call.
+    """
 
     sessions: bool = False
     agents: bool = False
+    asking: bool = False
+    routes: bool = False
+    functions: frozenset[str] = frozenset()
 
 
-NO_TALKS = Talks()
+ONLY_FUNCTIONS = Shown()
 
 
 class OpenApi:
@@ -68,52 +76,69 @@ class OpenApi:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._cache: dict[tuple[int, Talks, tuple[str, ...]], bytes] = {}
+        self._cache: dict[tuple[int, Shown, tuple[str, ...]], bytes] = {}
 
-    async def document(self, caller: Caller, tags: Iterable[str]) -> bytes:
-        """The document of the functions that ``caller`` may view."""
+    async def document(self, caller: Caller, tags: Iterable[str], *, routes: bool = False) -> bytes:
+        """The document of the functions that ``caller`` may view; with ``routes``, of all else too."""
         entries = self._host.functions(caller, tags)
-        agents = self._host.agent_specs()
-        sessions = any(entry.name in agents for entry in entries)
-        talks = Talks(sessions, sessions or bool(agents_seen(self._host, caller)))
-        key = (self._host.catalog.version, talks, tuple(entry.name for entry in entries))
+        shown = self._shown(caller, entries, routes)
+        key = (self._host.catalog.version, shown, tuple(entry.name for entry in entries))
         found = self._cache.get(key)
         if found is None:
             names = self._host.face_names("openai")
             operations = [(entry, names.to_face(entry.name)) for entry in entries]
             # on a thread: ten thousand functions take a good part of a second
             authenticates = self._host.settings.authenticates
-            found = await asyncio.to_thread(_rendered, operations, authenticates, talks)
+            found = await asyncio.to_thread(_rendered, operations, authenticates, shown)
             while len(self._cache) >= _MOST_CACHED:
                 del self._cache[next(iter(self._cache))]
             self._cache[key] = found
         return found
 
+    def _shown(self, caller: Caller, entries: list[Entry], routes: bool) -> Shown:
+        host, agents = self._host, self._host.agent_specs()
+        sessions = any(entry.name in agents for entry in entries)
+        nobody = anonymous("http")
+        open_to_all = frozenset(
+            entry.name
+            for entry in entries
+            if host.settings.authenticates and host.policy.may_call(nobody, entry.signature)
+        )
+        return Shown(
+            sessions=sessions,
+            agents=sessions or bool(agents_seen(host, caller)),
+            asking=bool(open_to_all) and bool(agents_callable(host, nobody)),
+            routes=routes,
+            functions=open_to_all,
+        )
 
-def _rendered(operations: list[tuple[Entry, str]], authenticates: bool, talks: Talks) -> bytes:
-    return write(openapi_document(operations, authenticates, talks))
+
+def _rendered(operations: list[tuple[Entry, str]], authenticates: bool, shown: Shown) -> bytes:
+    return write(openapi_document(operations, authenticates, shown))
 
 
 def openapi_document(
-    operations: Iterable[tuple[Entry, str]], authenticates: bool, talks: Talks = NO_TALKS
+    operations: Iterable[tuple[Entry, str]], authenticates: bool, shown: Shown = ONLY_FUNCTIONS
 ) -> dict[str, Any]:
-    """OpenAPI 3.1 for functions, each with its operation id (a name in ``[A-Za-z0-9_-]``).
-
-    Where some of them are agents there are ``talks``.
-    """
+    """OpenAPI 3.1 for functions, each with its operation id (of ``[A-Za-z0-9_-]``), and for ``shown``."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     for entry, operation_id in operations:
         arguments, result = f"{operation_id}.arguments", f"{operation_id}.result"
         schemas[arguments] = moved(entry.signature.parameters, f"#/components/schemas/{arguments}")
         schemas[result] = moved(entry.signature.result or {}, f"#/components/schemas/{result}")
-        paths[function_path(entry.name)] = {"post": _operation(entry, operation_id, arguments, result)}
-    if talks.sessions:
+        operation = _operation(entry, operation_id, arguments, result)
+        paths[function_path(entry.name)] = {"post": operation}
+        if entry.name in shown.functions:
+            operation["security"] = OPEN
+    if shown.sessions:
         paths |= session_paths()
         schemas |= session_schemas()
-    if talks.agents:
-        paths |= agent_paths()
+    if shown.agents:
+        paths |= agent_paths(OPEN if authenticates else None, asking=shown.asking)
         schemas |= agent_schemas()
+    if shown.routes:
+        paths |= _all_open(catalog_paths(), authenticates)
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "enginehost", "version": enginehost.__version__},
@@ -124,6 +149,15 @@ def openapi_document(
         document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"bearer": []}]
     return document
+
+
+def _all_open(paths: dict[str, Any], authenticates: bool) -> dict[str, Any]:
+    """``paths`` as they are; where nobody can be told from anybody, no operation says who may ask."""
+    if not authenticates:
+        for methods in paths.values():
+            for operation in methods.values():
+                operation.pop("security", None)
+    return paths
 
 
 def _operation(entry: Entry, operation_id: str, arguments: str, result: str) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def problem_headers(error: EngineHostError) -> HeaderList:
     if isinstance(error, HttpRefusal):
         headers += [(name.encode().lower(), value.encode()) for name, value in error.headers.items()]
     elif isinstance(error, Unauthorized):
-        headers.append((b"www-authenticate", b'Bearer realm="enginehost"'))
+        headers.append((b"www-authenticate", error.challenge.encode()))
     elif isinstance(error, Overloaded):
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
     elif status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:

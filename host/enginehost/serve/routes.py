@@ -26,6 +26,7 @@ from enginehost.serve.agents import agent_routes
 from enginehost.serve.disclosure import Reader
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
+from enginehost.serve.mcp import mcp_routes
 from enginehost.serve.openapi import OpenApi
 from enginehost.serve.sessions import session_routes
 from enginehost.values import write
@@ -60,6 +61,7 @@ class Routes:
             Route("/openapi.json", self.openapi),
             *session_routes(self._host),
             *agent_routes(self._host),
+            *mcp_routes(self._host),
         ]
         return routes + docs_routes() if self._host.settings.http.docs else routes
 
@@ -168,8 +170,12 @@ class Routes:
         self._host.entry(declared.name, caller)
 
     async def openapi(self, request: Request) -> Response:
-        """The OpenAPI document of the functions that the caller may view."""
-        body = await self._openapi.document(_exchange(request).caller, _tags(request))
+        """The OpenAPI document of what the caller may view; of all routes with ``?routes=all``."""
+        routes = request.query_params.get("routes")
+        if routes not in (None, "all"):
+            raise InvalidRequest("routes must be all, or left out")
+        caller = _exchange(request).caller
+        body = await self._openapi.document(caller, _tags(request), routes=routes is not None)
         return Response(body, media_type="application/json")
 
     async def health(self, request: Request) -> Response:

@@ -50,6 +50,7 @@ Only the standard library is needed; orjson makes it fast where it is installed.
 
 from __future__ import annotations
 
+from enginehost.values._content import McpContent
 from enginehost.values._convert import MAX_DEPTH, NotJson
 from enginehost.values._face import decode, encode, from_json, read, to_json, write
 from enginehost.values._large import LARGE, aside
@@ -60,6 +61,7 @@ __all__ = [
     "LARGE",
     "MAX_DEPTH",
     "MalformedJson",
+    "McpContent",
     "NotJson",
     "Parted",
     "aside",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jsonschema_rs
@@ -13,6 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from enginehost.catalog import EngineRecord, Entry
 from enginehost.engine import EngineContext
 from enginehost.serve.openapi import moved, openapi_document
+from enginehost.serve.routes import Routes
 from enginehost.signature import FunctionSignature
 from enginehost.testing.strategies import signatures
 
@@ -74,6 +76,44 @@ async def test_the_document_says_that_tokens_are_needed(serve: Any) -> None:
         )
         OpenAPIV31SpecValidator(response.json()).validate()
         assert response.json()["security"] == [{"bearer": []}]
+
+
+async def test_all_routes_are_told_of_when_asked_for(served: Any) -> None:
+    document = (await served.client.get("/openapi.json?routes=all")).json()
+    OpenAPIV31SpecValidator(document).validate()
+    routes = {re.sub(r":path\}", "}", route.path) for route in Routes(served.host).all()}  # type: ignore[attr-defined]
+    pages = {path for path in routes if path == "/" or path.startswith(("/docs", "/.well-known/"))}
+    talks = {
+        path for path in routes if path.startswith(("/v1/sessions", "/v1/agents"))
+    }  # there are no agents
+    assert routes - pages - talks <= set(document["paths"])
+    assert all("security" not in one for path in document["paths"].values() for one in path.values())
+    assert (await served.client.get("/openapi.json?routes=some")).status_code == 400
+
+
+async def test_the_document_says_what_needs_no_token(serve: Any) -> None:
+    rules = {"default": "view", "rules": [{"allow": "call", "callers": "anyone", "tags": ["math"]}]}
+    tokens = [{"name": "one", "token": "a-token-of-some-length"}]
+    async with serve(tokens=tokens, policy=rules) as served:
+        proof = {"authorization": "Bearer a-token-of-some-length"}
+        document = (await served.client.get("/openapi.json?routes=all", headers=proof)).json()
+        OpenAPIV31SpecValidator(document).validate()
+        for path, methods in document["paths"].items():
+            if path.startswith("/v1/functions/") and "post" in methods:
+                body = {"a": 1, "b": 2} if path.endswith("/add") else {}
+                answer = (
+                    await served.client.post(path, json=body, timeout=10) if "sleep" not in path else None
+                )
+                needs = methods["post"].get("security", document["security"]) == [{"bearer": []}]
+                assert answer is None or needs == (answer.status_code == 401), path
+            elif "get" in methods and "{" not in path:
+                assert (await served.client.get(path)).status_code != 401 or path == "/metrics", path
+
+
+async def test_who_shows_no_proof_is_asked_for_it_where_there_is_no_agent(serve: Any) -> None:
+    async with serve(tokens=[{"name": "one", "token": "a-token-of-some-length"}]) as served:
+        answer = await served.client.post("/v1/agents/messages", json={"message": "hello"})
+        assert answer.status_code == 401
 
 
 def test_references_inside_a_schema_still_lead_to_what_they_meant() -> None:

@@ -113,7 +113,8 @@ class Messages:
         found = agents_callable(self._host, caller)
         if found:
             return found
-        if agents_seen(self._host, caller):
+        # who could show a proof and showed none is asked for it, whatever there is for others
+        if agents_seen(self._host, caller) or (caller.may_prove and not caller.authenticated):
             raise Forbidden(f"{caller.subject} may not call any agent")
         raise EngineUnavailable("there is no agent here", reason="no-agent")
 

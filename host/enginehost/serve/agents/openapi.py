@@ -40,10 +40,12 @@ def agent_schemas() -> dict[str, Any]:
     return {"agents.Agent": _made(agent), "agents.Answer": _made(answer)}
 
 
-def agent_paths() -> dict[str, Any]:
-    """The paths of agents."""
+def agent_paths(
+    security: list[dict[str, list[str]]] | None = None, *, asking: bool = False
+) -> dict[str, Any]:
+    """The paths of agents. ``security`` is what the lists say of tokens; with ``asking``, questions too."""
     listed = _made({"agents": {"type": "array", "items": _ref("Agent")}})
-    question = {"message": _TEXT, "conversation_id": _TEXT}
+    question = {"message": {"type": "string", "minLength": 1}, "conversation_id": _TEXT}
     decision = _made(
         {
             "question": _TEXT,
@@ -54,7 +56,7 @@ def agent_paths() -> dict[str, Any]:
     )
     events = {"text/event-stream": {"schema": _TEXT}}
     answers = {"application/json": {"schema": _ref("Answer")}, **events}
-    return {
+    paths: dict[str, Any] = {
         "/v1/agents": {
             "get": _operation(
                 "list", "The agents, of this host and of others.", {"application/json": {"schema": listed}}
@@ -73,6 +75,11 @@ def agent_paths() -> dict[str, Any]:
             | _body(question | {"decision": decision}, [])
         },
     }
+    if security is not None:
+        for operation in (one for methods in paths.values() for one in methods.values()):
+            if asking or "requestBody" not in operation:
+                operation["security"] = security
+    return paths
 
 
 def _operation(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +95,7 @@ def _operation(name: str, summary: str, content: dict[str, Any]) -> dict[str, An
 
 
 def _body(members: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    schema = _made(members) | {"required": required}
+    schema = _made(members) | {"required": required, "additionalProperties": False}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

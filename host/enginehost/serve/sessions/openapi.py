@@ -7,7 +7,15 @@ from typing import Any
 _TEXT, _NUMBER, _OBJECT = {"type": "string"}, {"type": "integer"}, {"type": "object"}
 _ID = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The session's id."}
 _CALL = _ID | {"name": "call", "description": "The id of the call, or of the question."}
-_LIMIT = {"name": "limit", "in": "query", "schema": _NUMBER, "description": "How many at most; default 100."}
+_LIMIT = {
+    "name": "limit",
+    "in": "query",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 1000},
+    "description": "How many at most; default 100.",
+}
+_SEQUENCE = {"type": "integer", "minimum": 0, "description": "The sequence of a message."}
+_POSITION = {"type": "string", "description": "The id of an event."}
+_SOME = {"type": "string", "minLength": 1}
 
 
 def session_schemas() -> dict[str, Any]:
@@ -31,7 +39,7 @@ def session_schemas() -> dict[str, Any]:
     session = {
         "id": _TEXT,
         "agent": _TEXT,
-        "run": {"oneOf": [_ref("Run"), {"type": "null"}]},
+        "run": _maybe(_ref("Run")),
         "position": _TEXT,
         "approvals": {"type": "array", "items": _ref("Question")},
     }
@@ -41,15 +49,16 @@ def session_schemas() -> dict[str, Any]:
 
 def session_paths() -> dict[str, Any]:
     """The paths of sessions."""
-    start = {"agent": _TEXT, "id": _TEXT, "system": _TEXT, "tools": {}}
+    start = {"agent": _SOME, "id": _TEXT, "system": _TEXT, "tools": {}}
     decision = {
         "decision": {"enum": ["approve", "reject", "edit", "answer"]},
         "reason": _TEXT,
         "args": _OBJECT,
         "text": _TEXT,
     }
-    run, one = _made({"run": _ref("Run")}), "/v1/sessions/{id}"
-    return {
+    run, one = _made({"run": _maybe(_ref("Run"))}), "/v1/sessions/{id}"
+    taken_up = {"description": "Yours, that was there.", "content": _json(_ref("Session"))}
+    paths: dict[str, Any] = {
         "/v1/sessions": {
             "get": _operation(
                 "list_sessions", "Your sessions.", [_LIMIT, _query("cursor")], _listed("sessions")
@@ -84,7 +93,7 @@ def session_paths() -> dict[str, Any]:
             "get": _operation(
                 "list_messages",
                 "Its messages.",
-                [_ID, _query("after"), _query("before"), _LIMIT],
+                [_ID, _query("after", _SEQUENCE), _query("before", _SEQUENCE), _LIMIT],
                 _listed("messages"),
             ),
             "post": _operation(
@@ -92,7 +101,7 @@ def session_paths() -> dict[str, Any]:
                 "Say something: a turn starts.",
                 [_ID],
                 run,
-                {"message": {}, "agent": _TEXT},
+                {"message": _said(), "agent": _TEXT},
                 ["message"],
                 "202",
             ),
@@ -101,7 +110,7 @@ def session_paths() -> dict[str, Any]:
             "get": _operation(
                 "follow_session",
                 "Its events as they come; Last-Event-ID goes on after any of them.",
-                [_ID, _query("after"), _query("until", ["run-end"])],
+                [_ID, _query("after", _POSITION), _query("until", {"enum": ["run-end"]})],
                 _TEXT,
                 media="text/event-stream",
             )
@@ -113,7 +122,7 @@ def session_paths() -> dict[str, Any]:
                 "Go on from a message of it.",
                 [_ID],
                 _ref("Session"),
-                {"at": _NUMBER},
+                {"at": {"type": "integer", "minimum": 1}},
                 [],
                 "201",
             )
@@ -132,6 +141,8 @@ def session_paths() -> dict[str, Any]:
             )
         },
     }
+    paths["/v1/sessions"]["post"]["responses"]["200"] = taken_up
+    return paths
 
 
 def _operation(
@@ -156,14 +167,38 @@ def _operation(
         },
     }
     if body is not None:
-        schema = {"type": "object", "properties": body, "required": required or []}
-        content = {"application/json": {"schema": schema}}
-        found["requestBody"] = {"required": bool(required), "content": content}
+        schema = {
+            "type": "object",
+            "properties": body,
+            "required": required or [],
+            "additionalProperties": False,
+        }
+        found["requestBody"] = {"required": bool(required), "content": _json(schema)}
     return found
 
 
-def _query(name: str, words: list[str] | None = None) -> dict[str, Any]:
-    return {"name": name, "in": "query", "schema": _TEXT | ({"enum": words} if words else {})}
+def _query(name: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": schema or _TEXT}
+
+
+def _json(schema: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _maybe(schema: Any) -> dict[str, Any]:
+    return {"oneOf": [schema, {"type": "null"}]}
+
+
+def _said() -> dict[str, Any]:
+    """What a user says: a text, a message, or several."""
+    members = {
+        "type": {"enum": ["text", "image", "file", "data"]},
+        "role": {"const": "user"},
+        "content": _TEXT,
+        "query": _OBJECT,
+    }
+    one = {"anyOf": [_TEXT, _made(members) | {"additionalProperties": False}]}
+    return {"anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]}
 
 
 def _made(members: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +207,14 @@ def _made(members: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(name: str) -> dict[str, Any]:
     item = {"messages": _ref("Message"), "sessions": _OBJECT, "approvals": _ref("Question")}[name]
-    return _made({name: {"type": "array", "items": item}, "next_cursor": _TEXT, "next_after": _NUMBER})
+    return _made(
+        {
+            name: {"type": "array", "items": item},
+            "next_cursor": _TEXT,
+            "next_after": _NUMBER,
+            "next_before": _NUMBER,
+        }
+    )
 
 
 def _ref(name: str) -> dict[str, str]:
