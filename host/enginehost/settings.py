@@ -78,6 +78,12 @@ class HttpSettings(Section):
     allowed_origins: Words = Field(
         default=(), description="Origins (https://app.example) whose pages may call; none by default."
     )
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s?#]+$",
+        description="The URL under which clients reach the host, where a proxy stands before it:"
+        " what A2A's agent cards name. By default the scheme and Host header of the request.",
+    )
     docs: bool = Field(default=True, description="Whether /docs is served.")
     public_metrics: bool = Field(
         default=False, description="Whether /metrics answers without a token where tokens are set up."

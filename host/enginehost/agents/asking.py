@@ -47,7 +47,7 @@ async def ask(agents: Agents, name: str, message: str, conversation: str, caller
         if only:
             return ""  # the session that asked hears what comes of it by a call of its own
         run = await session.wait(begun)
-        await _check(session, run, name)
+        await check_answered(session, run, name)
         return await session.reply(run)
 
 
@@ -64,7 +64,7 @@ async def ask_stream(
     async with _turn(agents, name, message, conversation, caller) as (session, begun, again):
         if again:
             now = await session.wait(begun)
-            await _check(session, now, name)
+            await check_answered(session, now, name)
             yield await session.reply(now)
             return
         now = begun
@@ -76,7 +76,7 @@ async def ask_stream(
                     now = event.run
                     if now.state.ended or now.state is RunState.PAUSED:
                         break
-        await _check(session, now, name)
+        await check_answered(session, now, name)
 
 
 @asynccontextmanager
@@ -109,7 +109,7 @@ async def _begun(session: Session, before: Run | None, message: str, name: str) 
     if CHAIN.get() and busy:  # it may be the turn that waits for this one
         raise Overloaded(f"the conversation {session.id} of {name} is busy with another turn")
     if before is not None and before.state is RunState.PAUSED:
-        await _check(session, before, name)
+        await check_answered(session, before, name)
     run = await session.write(message)
     if run is None:
         raise ExecutionFailed(f"{name}: the message began no turn")
@@ -161,7 +161,7 @@ async def _so_far(session: Session, run: Run) -> str:
         return ""
 
 
-async def _check(session: Session, run: Run, name: str) -> None:
+async def check_answered(session: Session, run: Run, name: str) -> None:
     """Raise what a turn that gave no answer has to say."""
     about: dict[str, Any] = {"conversation_id": session.id}
     if run.state is RunState.PAUSED:

@@ -215,9 +215,9 @@ class AgentSession:
                 now = int((row.query or {}).get("step", 0))
                 rows, step = ([row] if now != step else [*rows, row]), now
             after = page[-1].sequence
-        return await joined(rows, self._content, self._agents.most_reply)
+        return await joined(rows, self.content, self._agents.most_reply)
 
-    async def _content(self, row: Message) -> AsyncGenerator[str, None]:
+    async def content(self, row: Message) -> AsyncGenerator[str, None]:
         """The content of a row, in pieces where a page of history has a part of it only."""
         if not (row.query or {}).get("cut"):
             yield row.content

@@ -18,6 +18,8 @@ from enginehost.admission import as_told
 from enginehost.auth import Authenticator
 from enginehost.caller import Caller, anonymous
 from enginehost.errors import EngineHostError, Unauthorized
+from enginehost.serve.a2a import PREFIX as A2A
+from enginehost.serve.a2a import WELL_KNOWN, A2aHttp
 from enginehost.serve.execute import Exchange
 from enginehost.serve.gate import Gate, cors, header_fields, preflight
 from enginehost.serve.mcp import McpHttp, invalid_token
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 FUNCTIONS = "/v1/functions/"
 MCP = "/mcp"
+OPENAI = ("/v1/chat/completions", "/v1/models")
 SEMOSS, EXECUTE = "/api/function-", "/execute"
+_ROOT_CARD = f"/{WELL_KNOWN}"
 PROBES = frozenset({"/healthz", "/readyz"})
 """Open to whoever reaches the port: probes show no token, and name the host by its address."""
 
@@ -54,10 +58,11 @@ class HttpFace:
         self._gate = Gate(address, http.allowed_hosts, http.allowed_origins)
         self._authenticator = Authenticator(host.settings)
         self._nobody = {
-            face: anonymous(face, may_prove=host.settings.authenticates) for face in ("http", "mcp")
+            face: anonymous(face, may_prove=host.settings.authenticates) for face in ("http", "mcp", "a2a")
         }
         self._max_body_bytes = int(http.max_body_bytes)
         self._mcp = McpHttp(host, self._authenticator)
+        self._a2a = A2aHttp(host)
         self._router = Router(Routes(host).all(), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,12 +82,21 @@ class HttpFace:
                     await respond(send, 204, preflight(origin), b"")
                     return
                 proof = headers.get(b"authorization")
+                face = _face(path)
+                if proof is not None and path.startswith(OPENAI) and not self._host.settings.authenticates:
+                    proof = None  # these clients send a key wherever they call
                 face = "mcp" if path == MCP else "http"
                 caller = self._nobody[face] if proof is None else await self._caller(proof, face)
             else:
                 caller = self._nobody["http"]
             if path == MCP:
                 await self._mcp(scope, headers, caller, origin, receive, send)
+                return
+            if path.startswith(A2A):
+                await self._a2a(scope, headers, caller, cors(origin), receive, send)
+                return
+            if path == _ROOT_CARD and scope["method"] in ("GET", "HEAD"):
+                await self._a2a.root_card(scope, headers, caller, cors(origin), send)
                 return
             exchange = Exchange(self._host, caller, headers, origin, receive, send, self._max_body_bytes)
             if scope["method"] == "POST" and path.startswith(FUNCTIONS):
@@ -130,6 +144,12 @@ class HttpFace:
             raise HttpRefusal(
                 error.status_code, _ROUTE_TEXTS.get(error.status_code, error.detail), error.headers
             ) from None
+
+
+def _face(path: str) -> str:
+    if path == MCP:
+        return "mcp"
+    return "a2a" if path.startswith(A2A) else "http"
 
 
 def _called(scope: Scope) -> str | None:

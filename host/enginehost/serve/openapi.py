@@ -13,6 +13,7 @@ from enginehost.errors import ERROR_TABLE
 from enginehost.serve.agents.openapi import agent_paths, agent_schemas
 from enginehost.serve.agents.seen import agents_callable, agents_seen
 from enginehost.serve.catalog_openapi import OPEN, catalog_paths
+from enginehost.serve.openai.openapi import openai_paths
 from enginehost.serve.sessions.openapi import session_paths, session_schemas
 from enginehost.serve.views import function_path
 from enginehost.values import write
@@ -138,7 +139,7 @@ def openapi_document(
         paths |= agent_paths(OPEN if authenticates else None, asking=shown.asking)
         schemas |= agent_schemas()
     if shown.routes:
-        paths |= _all_open(catalog_paths(), authenticates)
+        paths |= _all_open(catalog_paths() | openai_paths(), authenticates)
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "enginehost", "version": enginehost.__version__},

@@ -27,6 +27,7 @@ from enginehost.serve.disclosure import Reader
 from enginehost.serve.docs import docs_routes
 from enginehost.serve.execute import Exchange, function_name
 from enginehost.serve.mcp import mcp_routes
+from enginehost.serve.openai import openai_routes
 from enginehost.serve.openapi import OpenApi
 from enginehost.serve.sessions import session_routes
 from enginehost.values import write
@@ -62,6 +63,7 @@ class Routes:
             *session_routes(self._host),
             *agent_routes(self._host),
             *mcp_routes(self._host),
+            *openai_routes(self._host),
         ]
         return routes + docs_routes() if self._host.settings.http.docs else routes
 

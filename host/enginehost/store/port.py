@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from enginehost.llm.message import Message, Status, Usage
 from enginehost.llm.passage import Batches, PlainForm
@@ -70,6 +70,45 @@ class Run:
     data: Mapping[str, Any] = field(default_factory=dict)
     created_at: float = 0.0
     modified_at: float = 0.0
+
+
+class Standing(StrEnum):
+    """Where a turn stands, as whoever asked for it sees it."""
+
+    NEW = "new"
+    """Nobody has begun it."""
+    GOING = "going"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    """Also one that ended at a limit."""
+    REFUSED = "refused"
+    """The model, or its provider's guard, would not answer."""
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """Which turns are meant: of one ``agent``; in one ``session`` and of one ``standing``, where given.
+
+    ``since`` is when they were changed at the earliest. ``after`` is where the last page ended: time and id
+    of its last turn.
+    """
+
+    agent: str
+    session: str = ""
+    standing: Standing | None = None
+    since: float | None = None
+    after: tuple[float, str] | None = None
+    limit: int = 50
+
+
+class TurnPage(NamedTuple):
+    """A turn as it stands, some of its rows, and whether there may be more of them."""
+
+    run: Run
+    rows: list[Message]
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +255,10 @@ class Store(Protocol):
         """A page of rows (forks followed), contents whole up to 1 MB each, then cut with ``query["cut"]``."""
         ...
 
+    async def said(self, session: str, message_id: str, owner: Owner) -> Message | None:
+        """The row of a message that its sender named (``query["message_id"]``), where it was said."""
+        ...
+
     async def fork(self, session: str, at: int, owner: Owner, *, new: str = "") -> str:
         """A session that goes on from row ``at`` of another; copies nothing. Gives its id."""
         ...
@@ -272,8 +315,20 @@ class Store(Protocol):
         """A run as it stands."""
         ...
 
+    async def turn(self, run_id: str, owner: Owner, *, after: int = 0, limit: int = 200) -> TurnPage | None:
+        """A turn with its rows after a sequence, as :meth:`history` has them; ``None`` for a foreign id too.
+
+        They begin with the first row of the message that began it (``data["first"]``), and end before the
+        message that began the next one.
+        """
+        ...
+
     async def runs(self, session: str, owner: Owner) -> list[Run]:
         """The turns of a session, latest first."""
+        ...
+
+    async def runs_of(self, owner: Owner, asked: RunQuery) -> tuple[list[Run], int]:
+        """A page of the owner's turns in all sessions, latest changed first; how many there are in all."""
         ...
 
     async def claim(

@@ -231,7 +231,7 @@ class Reading:
     ) -> list[Message]:
         """See the port."""
         return await self._readers.run(
-            partial(_history, self._database), session, owner, after, before, limit
+            partial(history_of, self._database), session, owner, after, before, limit
         )
 
 
@@ -239,9 +239,10 @@ def _line_of(message: Message) -> bytes:
     return dumps({"sequence": message.sequence} | body(message)).encode() + b"\n"
 
 
-def _history(
+def history_of(
     database: Database, link: Link, session: str, owner: Owner, after: int, before: int | None, limit: int
 ) -> list[Message]:
+    """A page of rows. Raises ``UnknownSession``."""
     chain = within(owned_chain(link, session, owner), after, LAST if before is None else before - 1)
     if before is not None:
         chain = within(chain, _start(link, chain, limit))

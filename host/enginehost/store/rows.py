@@ -173,8 +173,15 @@ def message_of(found: Mapping[str, Any], session: str, owner: Owner) -> Message:
     )
 
 
+def said_once(session: str, message_id: str) -> str:
+    """What stands for a message that its sender named: it is said once in a session."""
+    return f"{session}\nsaid\n{message_id}"
+
+
 def once(message: Message) -> str:
-    """What there may be one of in a session: a call, its result, a decision on it; else nothing."""
+    """What there may be one of in a session: a call, its result, a decision, a named message; or none."""
+    if message.role is Role.USER and message.query and (named := message.query.get("message_id")):
+        return said_once(message.session, str(named))
     if message.type is Type.APPROVAL and not (message.query or {}).get("decision"):
         return ""
     if message.type not in (Type.TOOL_CALL, Type.TOOL_RESULT, Type.APPROVAL) or not message.call_id:

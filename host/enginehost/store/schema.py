@@ -9,7 +9,7 @@ from typing import Any
 from enginehost.errors import ConfigError
 from enginehost.store.link import Link
 
-VERSIONS = ("s0001", "s0002", "s0003")
+VERSIONS = ("s0001", "s0002", "s0003", "s0004")
 """The steps of the schema that this program knows, oldest first; the last is ours."""
 
 

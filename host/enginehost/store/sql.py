@@ -14,7 +14,7 @@ from typing import Any
 
 from enginehost.llm.message import Message, Status, new_id
 from enginehost.llm.passage import Batches, PlainForm, each
-from enginehost.store import removing, turns
+from enginehost.store import listing, removing, turns
 from enginehost.store.appending import append_job, ready
 from enginehost.store.batch import Batch, Change, Job, find_run
 from enginehost.store.chain import owned_chain
@@ -30,13 +30,16 @@ from enginehost.store.port import (
     Owner,
     Position,
     Run,
+    RunQuery,
     RunState,
     SessionInfo,
+    TurnPage,
     Writing,
     as_it_is,
 )
 from enginehost.store.readers import Readers
-from enginehost.store.reading import Reading
+from enginehost.store.reading import Reading, history_of
+from enginehost.store.rows import loads, message_of, said_once
 from enginehost.store.transfer import Loading
 from enginehost.store.writer import Writer, sessions_of
 from enginehost.store.writing import OpenMessage, Pieces, close_left
@@ -172,6 +175,17 @@ class SqlStore:
         """A page of rows."""
         return await self._reading.history(session, owner, after, before, limit)
 
+    async def said(self, session: str, message_id: str, owner: Owner) -> Message | None:
+        """The row of a message that its sender named."""
+
+        def read(link: Link) -> Message | None:
+            owned_chain(link, session, owner)
+            only = {"once": said_once(session, message_id)}
+            row = link.one("SELECT body FROM messages WHERE once = :once", only)
+            return None if row is None else message_of(loads(row[0]), session, owner)
+
+        return await self._readers.run(read)
+
     async def fork(self, session: str, at: int, owner: Owner, *, new: str = "") -> str:
         """A session that goes on from row ``at`` of another."""
         return await self._writer.submit(removing.fork_job(session, at, owner, new or new_id()))
@@ -254,6 +268,12 @@ class SqlStore:
         """A run as it stands."""
         return await self._readers.run(find_run, run_id)
 
+    async def turn(self, run_id: str, owner: Owner, *, after: int = 0, limit: int = 200) -> TurnPage | None:
+        """A turn with its rows."""
+        return await self._readers.run(
+            partial(listing.turn_of, history=partial(history_of, self._database)), run_id, owner, after, limit
+        )
+
     async def runs(self, session: str, owner: Owner) -> list[Run]:
         """The turns of a session, latest first."""
 
@@ -262,6 +282,10 @@ class SqlStore:
             return turns.runs_of(link, session)
 
         return await self._readers.run(read)
+
+    async def runs_of(self, owner: Owner, asked: RunQuery) -> tuple[list[Run], int]:
+        """A page of the owner's turns."""
+        return await self._readers.run(listing.runs_of, owner, asked)
 
     async def claim(
         self, holder: str, agents: Sequence[str], *, session: str = "", lease: float = CLAIM_LEASE

@@ -124,6 +124,7 @@ runs = Table(
     *_owner(),
     Index("runs_of_session", "session", "created_at"),
     Index("runs_of_task", "task"),
+    Index("runs_of_owner", "created_by", "tenant", "agent", "modified_at", "id"),
     _partial("runs_one_at_a_time", _UNFINISHED, "session", unique=True),
     _partial("runs_to_take", _UNFINISHED, "state", "created_at"),
 )

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ FILES = {
     "        file.write(f'{n}\\n')\n"
     "    time.sleep(600)\n",
 }
+SPEAKS = f"""
+answers:
+  - tokens_per_second: 20
+    say: "{"word " * WORDS}"
+"""
+A2A = {"A2A-Version": "1.0"}
 SETTINGS = {"ENGINEHOST_STORE__LEASE": "2", "ENGINEHOST_DATABUS": "off"}
 
 
@@ -177,3 +184,43 @@ async def test_hosts_are_killed_in_a_call_and_in_an_answer_and_the_next_tells_th
     assert all(row["status"] != "open" for row in rows)
     assert rows[-1]["content"].count("word") == WORDS
     assert rows[-1]["status"] == "done"
+
+
+async def _subscribed(
+    client: httpx2.AsyncClient, url: str, task: str
+) -> AsyncGenerator[dict[str, Any], None]:
+    """What an A2A subscriber gets."""
+    path = f"{url}/a2a/helper/tasks/{task}:subscribe"
+    async with client.stream("GET", path, headers=A2A) as response:
+        assert response.status_code == 200
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line[6:])
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"], indirect=True)
+async def test_a_task_of_a_host_that_is_killed_ends_at_another(tmp_path: Path, database: str) -> None:
+    (tmp_path / "smss").mkdir()
+    for name, text in (FILES | {"actor.yaml": SPEAKS}).items():
+        (tmp_path / "smss" / name).write_text(text)
+    with ExitStack() as stack:
+        first, second = (Process(tmp_path, database, stack) for _ in range(2))
+        first.ready()
+        second.ready()
+        async with asyncio.timeout(90), httpx2.AsyncClient(timeout=60, headers=A2A) as client:
+            said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "speak"}]}
+            sent = {"message": said, "configuration": {"returnImmediately": True}}
+            made = await client.post(f"{first.url}/a2a/helper/message:send", json=sent)
+            task = made.json()["task"]["id"]
+            async with aclosing(_subscribed(client, second.url, task)) as updates:
+                killed = False
+                async for update in updates:
+                    if "artifactUpdate" in update and not killed:
+                        killed = True
+                        first.kill()  # in the middle of the answer
+                last = update
+            ended = (await client.get(f"{second.url}/a2a/helper/tasks/{task}")).json()
+    assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
+    (artifact,) = ended["artifacts"]
+    assert "".join(part["text"] for part in artifact["parts"]).count("word") == WORDS
